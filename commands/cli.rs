@@ -29,8 +29,8 @@ Examples:
   ovms infer --status
 
 Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
-a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C. Each subcommand's help says what \
-they mean there.";
+a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C; 143 SIGTERM. Each subcommand's help \
+says what they mean there.";
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -367,6 +367,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(flag.map(|flag| format!("write `{flag}`")))
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
+                .may_hint(in_place_of_end(&error))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value is that of the environment variable {name}")
@@ -469,6 +470,34 @@ fn served(error: &clap::Error) -> Option<String> {
     let path = ui::shell_word(typed);
     let is_there = std::path::Path::new(typed).exists();
     is_there.then(|| format!("`ovms serve {path}` serves it"))
+}
+
+/// Returns what is meant by a flag for one request of a sequence beside the flag for all of them.
+fn in_place_of_end(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let names = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => vec![name.as_str()],
+        Some(ContextValue::Strings(names)) => names.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let mut all = names(ContextKind::InvalidArg);
+    all.extend(names(ContextKind::PriorArg));
+    let has = |name| all.contains(&name);
+    let hint = match (has("--sequence"), has("--no-end")) {
+        (true, _) if has("--start") => {
+            "`--sequence` starts a sequence by itself; `--continue --sequence-id ID` beside it goes on with one"
+        }
+        (true, _) if has("--end") => {
+            "`--sequence` ends the sequence by itself, unless with `--no-end`"
+        }
+        (_, true) if has("--end") => {
+            "`--end` is the last request of a sequence: leave out one of them"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// Returns whether the error is about a header, whose value must not be shown.

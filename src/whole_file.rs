@@ -43,6 +43,19 @@ pub fn replace(
     WholeFile::stage(path, true, write)?.put()
 }
 
+/// Checks that a file can be made in its place, or replaced, and leaves everything as it is.
+///
+/// # Errors
+///
+/// Fails if it cannot be written.
+pub fn check(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        // A pipe that is opened and closed has ended for its reader.
+        Ok(there) if !there.is_file() && !there.is_dir() => Ok(()),
+        _ => WholeFile::stage(path, true, |_| Ok(())).map(drop),
+    }
+}
+
 impl WholeFile {
     /// Writes the contents, which [`Self::put`] brings to their place. A file that is there already is replaced
     /// only if it may be.
@@ -185,7 +198,7 @@ mod tests {
 
     use tempfile::PersistError;
 
-    use super::{WholeFile, beside, replace};
+    use super::{WholeFile, beside, check, replace};
 
     fn new(file: &mut dyn Write) -> io::Result<()> {
         file.write_all(b"new")
@@ -214,6 +227,24 @@ mod tests {
         let error = replace(&missing, new).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(replace(folder.path(), new).is_err());
+    }
+
+    #[test]
+    fn a_place_is_checked_without_a_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        check(&path).unwrap();
+        assert!(!path.exists());
+        fs::write(&path, "old").unwrap();
+        check(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        check(Path::new("/dev/null")).unwrap();
+        let refused = |path: &Path| check(path).unwrap_err().kind();
+        assert_eq!(refused(folder.path()), io::ErrorKind::IsADirectory);
+        assert_eq!(refused(&path.join("b")), io::ErrorKind::NotADirectory);
+        let missing = folder.path().join("none/a.npy");
+        assert_eq!(refused(&missing), io::ErrorKind::NotFound);
     }
 
     #[test]

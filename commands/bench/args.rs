@@ -42,7 +42,7 @@ Examples:
   ovms bench resnet --against before.json --fail-if 'worse>5%'
 
 Exit codes: 0 done; 1 a condition holds, or requests failed; 64 usage; 69 the server cannot be \
-reached; 130 Ctrl-C.";
+reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
 
 /// Flags of `ovms bench`.
 #[derive(Debug, clap::Args)]

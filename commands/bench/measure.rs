@@ -1,4 +1,4 @@
-//! Levels one after the other, with a bar, until Ctrl-C.
+//! Levels one after the other, with a bar, until Ctrl-C or SIGTERM.
 
 use std::{
     pin::pin,
@@ -16,7 +16,7 @@ use super::{
     text::{level_name, milliseconds, rate},
 };
 use crate::{
-    error::Failure,
+    error::{Failure, FailureKind},
     infer,
     ui::{self, counted},
 };
@@ -24,12 +24,56 @@ use crate::{
 /// Interval between two progress lines if no bar is drawn.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Measures all levels; also returns whether Ctrl-C ended that before its time.
+/// Signal that ended a measurement before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// Ctrl-C.
+    Interrupted,
+    /// SIGTERM, as of a script or a job with a limit of time.
+    Terminated,
+}
+
+impl Stopped {
+    /// Returns the failure, which has the exit code of the signal.
+    pub(super) fn failure(self, requests: u64) -> Failure {
+        let (kind, what) = match self {
+            Self::Interrupted => (FailureKind::Interrupted, "interrupted"),
+            Self::Terminated => (FailureKind::Terminated, "terminated"),
+        };
+        Failure::new(kind, format!("{what} after {requests} requests"))
+    }
+}
+
+/// Listener for the signals.
+#[derive(Debug)]
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupts: signal(SignalKind::interrupt())?,
+            terminations: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one. This method is cancel safe.
+    async fn next(&mut self) -> Stopped {
+        tokio::select! {
+            _ = self.interrupts.recv() => Stopped::Interrupted,
+            _ = self.terminations.recv() => Stopped::Terminated,
+        }
+    }
+}
+
+/// Measures all levels; also returns the signal that ended that before its time.
 pub(super) async fn measure(
     plan: &BenchPlan,
     traffic: &Traffic<'_>,
-) -> Result<(Vec<LevelReport>, bool), Failure> {
-    let mut keys = signal(SignalKind::interrupt())?;
+) -> Result<(Vec<LevelReport>, Option<Stopped>), Failure> {
+    let mut signals = Signals::listen()?;
     let started = Instant::now();
     let mut levels = Vec::new();
     let count = plan.targets.len();
@@ -47,13 +91,13 @@ pub(super) async fn measure(
             1 => String::new(),
             _ => format!("{} of {count}: ", index + 1),
         };
-        let end = one(&run, traffic, &mut keys, &(head + &name(*target))).await?;
+        let stopped = one(&run, traffic, &mut signals, &(head + &name(*target))).await?;
         levels.extend(run.report());
-        if end == LoadEnd::Stopped {
-            return Ok((levels, true));
+        if stopped.is_some() {
+            return Ok((levels, stopped));
         }
     }
-    Ok((levels, false))
+    Ok((levels, None))
 }
 
 fn name(target: LoadTarget) -> String {
@@ -63,15 +107,15 @@ fn name(target: LoadTarget) -> String {
     }
 }
 
-/// Measures a level. Ctrl-C stops it, a second one does not wait for what is in flight.
+/// Measures a level. A signal stops it, and is returned; a second one does not wait for what is in flight.
 async fn one(
     run: &LoadRun,
     traffic: &Traffic<'_>,
-    keys: &mut Signal,
+    signals: &mut Signals,
     name: &str,
-) -> Result<LoadEnd, Failure> {
+) -> Result<Option<Stopped>, Failure> {
     let (stop, stopped) = oneshot::channel();
-    let mut stop = Some(stop);
+    let (mut stop, mut by) = (Some(stop), None);
     let mut running = pin!(run.run(traffic, async {
         let _ = stopped.await;
     }));
@@ -81,11 +125,17 @@ async fn one(
     loop {
         tokio::select! {
             biased;
-            ended = &mut running => return ended.map_err(infer::load_failure),
-            _ = keys.recv() => match stop.take() {
-                // Only gone if the run has ended.
-                Some(stop) => drop(stop.send(())),
-                None => return Ok(LoadEnd::Stopped),
+            ended = &mut running => {
+                let ended = ended.map_err(infer::load_failure)?;
+                return Ok(by.filter(|_| ended == LoadEnd::Stopped));
+            }
+            signal = signals.next() => match stop.take() {
+                Some(stop) => {
+                    by = Some(signal);
+                    // Only gone if the run has ended.
+                    let _ = stop.send(());
+                }
+                None => return Ok(by),
             },
             _ = step.tick() => {
                 let line = || format!("{name}: {}", message(run.progress()));

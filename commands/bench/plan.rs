@@ -7,10 +7,13 @@ use std::{
     time::Duration,
 };
 
-use ovms::client::{
-    Api,
-    input::{Argument, ElementSource, MAX_OF_FILES},
-    load::{ArrivalProcess, LoadPlan, LoadTarget, TrafficKind, Until},
+use ovms::{
+    client::{
+        Api,
+        input::{Argument, ElementSource, MAX_OF_FILES},
+        load::{ArrivalProcess, LoadPlan, LoadTarget, TrafficKind, Until},
+    },
+    whole_file,
 };
 
 use super::{
@@ -270,7 +273,7 @@ fn check_folder(path: &Path) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} is a folder", path.display())));
     }
     match fs::metadata(folder) {
-        Ok(_) => Ok(()),
+        Ok(_) => whole_file::check(path).map_err(|error| Failure::cannot("write", path, &error)),
         Err(error) => Err(Failure::cannot("write to", folder, &error)),
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct BenchReport {
     pub(super) inputs: Vec<ReportedInput>,
     /// Seed of random inputs, intervals, and choices.
     pub(super) seed: u64,
-    /// Whether Ctrl-C ended the run before its time.
+    /// Whether Ctrl-C or SIGTERM ended the run before its time.
     pub(super) interrupted: bool,
     /// Levels, in their order.
     pub(super) levels: Vec<LevelReport>,

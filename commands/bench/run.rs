@@ -13,7 +13,7 @@ use ovms::client::{
 use super::{
     args::{BenchArgs, BenchFormat},
     csv, html,
-    measure::measure,
+    measure::{Stopped, measure},
     mix::requests,
     plan::BenchPlan,
     report::{BenchReport, FORM, ReportedInput},
@@ -72,15 +72,15 @@ impl BenchPlan {
         };
         unless_interrupted(probe).await?;
         let server = unless_interrupted(async { Ok(server_of(&client).await) }).await?;
-        let (levels, interrupted) = measure(&self, &traffic).await?;
-        let mut report = self.report(&model, levels, interrupted);
+        let (levels, stopped) = measure(&self, &traffic).await?;
+        let mut report = self.report(&model, levels, stopped.is_some());
         report.server = server;
         report.inputs = inputs;
         report.started_at = started_at
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         self.show(&report)?;
-        self.judge(&report)
+        self.judge(&report, stopped)
     }
 
     fn report(
@@ -165,11 +165,11 @@ impl BenchPlan {
     }
 
     /// Returns the result of the run as an exit code.
-    fn judge(&self, report: &BenchReport) -> Result<(), Failure> {
+    fn judge(&self, report: &BenchReport, stopped: Option<Stopped>) -> Result<(), Failure> {
         let (failed, total) = report.failures();
         let findings = &report.findings;
-        let failure = if report.interrupted {
-            Failure::interrupted(format!("interrupted after {total} requests"))
+        let failure = if let Some(stopped) = stopped {
+            stopped.failure(total)
         } else if !findings.is_empty() {
             let conditions = ui::counted(findings.len(), "finding");
             Failure::failed(format!("{conditions} of `--fail-if`"))

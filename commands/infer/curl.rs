@@ -13,7 +13,13 @@ use ovms::{
     tls::ClientTlsOptions,
 };
 
-use super::{failure, feed::RequestFeed, job::Job, run::ask, sequence::Sequence};
+use super::{
+    failure,
+    feed::RequestFeed,
+    job::Job,
+    run::ask,
+    sequence::{Plan as SequencePlan, Sequence},
+};
 use crate::{
     error::Failure,
     ui::{self, shell_word, visible},
@@ -147,8 +153,9 @@ async fn requests(
         Some(Sequence::One { control, .. }) => mark(&mut request, is_tfs, sequence, *control),
         Some(Sequence::All(plan)) => {
             let feed = RequestFeed::new(&plan.requests, &job.inputs, request, model)?;
-            let ends_by_itself = !plan.requests.has_lines();
-            return Ok(steps(all(feed).await?, ends_by_itself, is_tfs, sequence));
+            let mut requests = all(feed).await?;
+            mark_steps(&mut requests, plan, is_tfs, sequence);
+            return Ok(requests);
         }
     }
     Ok(vec![request])
@@ -163,26 +170,23 @@ async fn all(mut feed: RequestFeed<'_>) -> Result<Vec<Request>, Failure> {
 }
 
 /// Makes requests the steps of a sequence.
-fn steps(mut requests: Vec<Request>, ends_by_itself: bool, is_tfs: bool, id: u64) -> Vec<Request> {
+fn mark_steps(requests: &mut Vec<Request>, plan: &SequencePlan, is_tfs: bool, id: u64) {
+    let (lives, ends_by_itself) = (plan.goes_on, !plan.requests.has_lines());
     // That a line was the last is known when it is over, and one that is first and last only starts
     // where there is no form for both: then the last is sent again to end the sequence.
     if let [.., last] = &requests[..]
-        && (!ends_by_itself || (is_tfs && requests.len() == 1))
+        && !plan.stays_open
+        && (!ends_by_itself || (is_tfs && !lives && requests.len() == 1))
     {
         let last = last.clone();
         requests.push(last);
     }
     let count = requests.len();
     for (index, request) in requests.iter_mut().enumerate() {
-        let is_last = index + 1 == count;
-        mark(
-            request,
-            is_tfs,
-            id,
-            StepControl::of(index > 0, is_last, is_tfs),
-        );
+        let ends = index + 1 == count && !plan.stays_open;
+        let control = StepControl::of(lives || index > 0, ends, is_tfs);
+        mark(request, is_tfs, id, control);
     }
-    requests
 }
 
 /// Prints commands, with `***` for credentials unless they are to be shown.

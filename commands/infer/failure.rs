@@ -131,13 +131,28 @@ pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
 }
 
 /// Returns the failure for an address where something else than a model server answers.
-pub(super) fn foreign(error: &ClientError, address: &Address, found: &ForeignAnswer) -> Failure {
-    let text = format!("what answers at {address} is no model server: it sends {found}");
-    Failure::new(FailureKind::Unreachable, text)
-        .caused_by(error)
-        .hint(
-            "check host and port: `--url` names them, and `ovms serve` tells its own as it starts",
-        )
+pub(super) fn foreign(
+    error: &ClientError,
+    address: &Address,
+    api: Api,
+    found: &ForeignAnswer,
+) -> Failure {
+    let failure = match found {
+        ForeignAnswer::Bytes(_) => {
+            let expected = if api.is_grpc() { "HTTP/2" } else { "HTTP" };
+            let text = format!(
+                "what listens at {address} does not speak {expected}: found {found}, expected an answer to {api}"
+            );
+            Failure::new(FailureKind::Unreachable, text)
+        }
+        _ => {
+            let text = format!("what answers at {address} is no model server: it sends {found}");
+            Failure::new(FailureKind::Unreachable, text).caused_by(error)
+        }
+    };
+    failure.hint(
+        "check host and port: `--url` names them, and `ovms serve` tells its own as it starts",
+    )
 }
 
 /// Returns the failure for a server that does not list its models.

@@ -11,18 +11,22 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{
-            Argument, ElementSource, FileKind, Inputs, RequestLine, WholeInput, next_samples,
-            samples_of_a_step, skip_wav_header,
+            Argument, ElementSource, FileKind, InputRemark, Inputs, RequestLine, SoundCut,
+            WholeInput, next_samples, samples_of_a_step, skip_wav_header,
         },
         sequence::{Steps, check_numbers},
     },
     request::{Parameter, Parameters},
+    task,
     tensor::{Dim, PartialShape},
 };
 use tokio::sync::mpsc;
 
 use super::{failure, job::note_rates, sequence::explain_steps};
-use crate::error::{Failure, FailureKind};
+use crate::{
+    error::{Failure, FailureKind},
+    ui,
+};
 
 /// Request parameter with the timestamp.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
@@ -43,8 +47,10 @@ pub(super) enum Origin {
     Inputs,
     /// Parts of the inputs along an axis.
     Parts(usize),
-    /// Lines of standard input, or of a file, which give this input.
-    Lines(Argument, Option<PathBuf>),
+    /// Lines of standard input, which give this input.
+    Lines(Argument),
+    /// Lines of a file, which is standard input as `-`. Their values may name files.
+    File(PathBuf),
     /// Samples of a sound from standard input, as many at once as the model takes.
     Samples(Argument, FileKind),
 }
@@ -81,6 +87,8 @@ enum Source {
     Lines {
         lines: Lines,
         argument: Argument,
+        /// Folder of the files that values name; `None` where such values are texts.
+        folder: Option<PathBuf>,
     },
     Samples {
         samples: Samples,
@@ -100,7 +108,10 @@ impl RequestPlan {
 
     /// Returns whether a request may come without inputs from flags.
     pub(super) fn has_lines(&self) -> bool {
-        matches!(self.source, Origin::Lines(..) | Origin::Samples(..))
+        matches!(
+            self.source,
+            Origin::Lines(_) | Origin::File(_) | Origin::Samples(..)
+        )
     }
 }
 
@@ -111,14 +122,13 @@ impl Origin {
             ElementSource::Stdin {
                 kind: Some(kind), ..
             } => Self::Samples(argument, kind),
-            _ => Self::Lines(argument, None),
+            _ => Self::Lines(argument),
         }
     }
 
     /// Returns the lines of a file; `-` is standard input.
     pub(super) fn of_file(path: &Path) -> Self {
-        let file = (path != Path::new("-")).then(|| path.to_owned());
-        Self::Lines(Argument::of_lines(None), file)
+        Self::File(path.to_owned())
     }
 }
 
@@ -142,13 +152,19 @@ impl<'a> RequestFeed<'a> {
                 };
                 Source::Parts(steps.map_err(|error| explain_steps(&error))?)
             }
-            Origin::Lines(argument, file) => Source::Lines {
-                lines: match file {
-                    None => Lines::of_stdin()?,
-                    Some(path) => Lines::of_file(path)
+            Origin::Lines(argument) => Source::Lines {
+                lines: Lines::of_stdin()?,
+                argument: argument.clone(),
+                folder: None,
+            },
+            Origin::File(path) => Source::Lines {
+                lines: match path == Path::new("-") {
+                    true => Lines::of_stdin()?,
+                    false => Lines::of_file(path)
                         .map_err(|error| Failure::cannot("read", path, &error))?,
                 },
-                argument: argument.clone(),
+                argument: Argument::of_lines(None),
+                folder: Some(path.parent().unwrap_or(Path::new("")).to_owned()),
             },
             Origin::Samples(argument, kind) => {
                 let count = samples_of_a_step(argument, model);
@@ -199,7 +215,7 @@ impl<'a> RequestFeed<'a> {
         }
     }
 
-    /// Waits for the next request. This method is cancel safe.
+    /// Waits for the next request. This method is cancel safe, but for a line that names files.
     pub(crate) async fn next(&mut self) -> Result<Option<Request>, Failure> {
         if self.is_over() {
             return Ok(None);
@@ -212,7 +228,11 @@ impl<'a> RequestFeed<'a> {
                 request.inputs = tensors.map_err(failure::of_input(self.model))?;
             }
             Source::Parts(steps) => request.inputs = steps.step(self.given),
-            Source::Lines { lines, argument } => {
+            Source::Lines {
+                lines,
+                argument,
+                folder,
+            } => {
                 let Some(Line { number, text }) = lines.next().await? else {
                     return match self.role {
                         Role::Steps if self.given == 0 => Err(no_steps()),
@@ -223,13 +243,29 @@ impl<'a> RequestFeed<'a> {
                 let (inputs, model) = (self.inputs, self.model);
                 let read = match self.role {
                     Role::Steps => step(text, argument, inputs, model, &mut request).map(|()| None),
-                    Role::Stream(malformed) => RequestLine::read(&text, argument, model)
-                        .map_err(|error| {
+                    Role::Stream(malformed) => {
+                        let line = RequestLine::read(&text, argument, model).map_err(|error| {
                             Failure::of(malformed, &error).hint(
                                 "a line is an object of inputs by name, such as {\"x\": [1, 2]}",
                             )
-                        })
-                        .and_then(|line| add(line, inputs, model, &mut request)),
+                        });
+                        match (line, folder) {
+                            (Ok(mut line), Some(folder)) => {
+                                line.take_files(folder);
+                                let base = request.clone();
+                                match add_files(line, inputs, model, base).await {
+                                    Ok((made, timestamp)) => {
+                                        request = made;
+                                        Ok(timestamp)
+                                    }
+                                    Err(failure) => Err(failure),
+                                }
+                            }
+                            (line, _) => {
+                                line.and_then(|line| add(line, inputs, model, &mut request))
+                            }
+                        }
+                    }
                 };
                 own = read.map_err(|failure| failure.at(&lines.place(number)))?;
             }
@@ -304,6 +340,24 @@ pub(crate) fn add(
     Ok(line.timestamp)
 }
 
+/// Adds the contents of a line to a request, where its files may take their time; also returns its timestamp.
+async fn add_files(
+    line: RequestLine,
+    inputs: &Inputs,
+    model: &ModelMetadata,
+    mut request: Request,
+) -> Result<(Request, Option<i64>), Failure> {
+    let mut sources = line.inputs.iter().map(|(argument, _)| &argument.source);
+    if !sources.any(|source| source.path().is_some()) {
+        return add(line, inputs, model, &mut request).map(|timestamp| (request, timestamp));
+    }
+    let (inputs, model) = (inputs.clone(), model.clone());
+    task::blocking("files of a line", move || {
+        add(line, &inputs, &model, &mut request).map(|timestamp| (request, timestamp))
+    })
+    .await
+}
+
 /// Adds a timestamp to the parameters.
 fn stamp(parameters: &mut Parameters, timestamp: i64) {
     parameters.retain(|(key, _)| key != TIMESTAMP);
@@ -334,7 +388,16 @@ fn no_steps() -> Failure {
 /// Samples of standard input, step by step.
 #[derive(Debug)]
 struct Samples {
-    steps: mpsc::Receiver<Result<Vec<f32>, Failure>>,
+    steps: mpsc::Receiver<Result<Part, Failure>>,
+}
+
+/// Part of a sound.
+#[derive(Debug)]
+enum Part {
+    /// Samples of a step.
+    Samples(Vec<f32>),
+    /// End of one that is shorter than its header tells.
+    Cut(SoundCut),
 }
 
 impl Samples {
@@ -348,6 +411,7 @@ impl Samples {
         ovms::task::thread("samples", move || {
             let mut stdin = io::stdin().lock();
             let mut form = None;
+            let mut count_of_all = 0;
             loop {
                 let next = match form {
                     None => skip_wav_header(&mut stdin, kind).map(|found| {
@@ -359,7 +423,21 @@ impl Samples {
                 let next = next.and_then(|form| next_samples(&mut stdin, count, form));
                 let is_over = next.as_ref().is_ok_and(Vec::is_empty);
                 let failed = next.is_err();
-                if is_over || sender.blocking_send(next.map_err(refused)).is_err() || failed {
+                if let Ok(samples) = &next {
+                    count_of_all += samples.len() as u64;
+                }
+                let cut = form.filter(|_| is_over);
+                if let Some(cut) = cut.and_then(|it| it.cut(count_of_all)) {
+                    // The last one: nobody may be waiting any more.
+                    let _ = sender.blocking_send(Ok(Part::Cut(cut)));
+                    return;
+                }
+                if is_over
+                    || sender
+                        .blocking_send(next.map(Part::Samples).map_err(refused))
+                        .is_err()
+                    || failed
+                {
                     return;
                 }
             }
@@ -369,7 +447,15 @@ impl Samples {
 
     /// Waits for the samples of the next step; `None` at the end. This method is cancel safe.
     async fn next(&mut self) -> Result<Option<Vec<f32>>, Failure> {
-        self.steps.recv().await.transpose()
+        match self.steps.recv().await.transpose()? {
+            Some(Part::Samples(samples)) => Ok(Some(samples)),
+            Some(Part::Cut(cut)) => {
+                let remark = InputRemark::Cut { path: None, cut };
+                ui::note(&format!("note: {remark}"));
+                Ok(None)
+            }
+            None => Ok(None),
+        }
     }
 }
 

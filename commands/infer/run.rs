@@ -311,7 +311,7 @@ pub(super) async fn why(
         }
         None if is_strange => {
             if let Some(found) = Client::foreign_answer(server).await {
-                return failure::foreign(&error, &server.address, &found);
+                return failure::foreign(&error, &server.address, server.api, &found);
             }
         }
         _ => {}

@@ -13,6 +13,9 @@ use ovms::{
 
 use crate::{error::Failure, ui::counted};
 
+/// Name of a file that is not written, for a look at its folder.
+const OUTPUT: &str = "output.npy";
+
 /// Returns whether a path is that of a file for one output, and not of a folder.
 fn is_of_one(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "npy") && !path.is_dir()
@@ -21,7 +24,7 @@ fn is_of_one(path: &Path) -> bool {
 /// Refuses a place where nothing can be saved, before anything is sent.
 pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
     if is_of_one(folder) {
-        return Ok(());
+        return check_written(folder, folder);
     }
     if folder == Path::new("-") {
         let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
@@ -46,8 +49,31 @@ pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
             let text = format!("cannot save to {}: it is a file", folder.display());
             Err(Failure::failed(text).hint("`--save` takes a folder, or a file that ends in .npy"))
         }
-        false => Ok(()),
+        // Files that are there may be replaced where no new one can be made.
+        false if has_arrays(folder) => Ok(()),
+        false => check_written(&folder.join(OUTPUT), folder),
     }
+}
+
+/// Refuses a file that cannot be written, by the name of what was asked for. Folders that are missing will be made in
+/// the first one that is there.
+fn check_written(path: &Path, named: &Path) -> Result<(), Failure> {
+    let folder = |path: &&Path| path.as_os_str().is_empty() || path.exists();
+    let is_missing = path.parent().is_some_and(|it| !folder(&it));
+    let there = path.ancestors().skip(1).find(folder);
+    let checked = match there.filter(|_| is_missing) {
+        Some(there) => whole_file::check(&there.join(OUTPUT)),
+        None => whole_file::check(path),
+    };
+    checked.map_err(|error| Failure::cannot("save to", named, &error))
+}
+
+/// Returns whether a folder has arrays of NumPy.
+fn has_arrays(folder: &Path) -> bool {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .map(|file| file.path())
+        .any(|path| path.extension().is_some_and(|ending| ending == "npy"))
 }
 
 /// Refuses several outputs for one file; of a model that does not list its outputs the answer tells.
@@ -123,9 +149,14 @@ mod tests {
             (Path::new("-"), false),
             (Path::new("a.json"), false),
             (&file, false),
+            (&folder.path().join("new/folder/a.npy"), true),
+            (&folder.path().join("new/folder"), true),
+            (&file.join("a.npy"), false),
+            (&file.join("new/results"), false),
         ] {
             assert_eq!(check_place(place).is_ok(), is_taken, "{}", place.display());
         }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(check_count(Path::new("a.npy"), 1).is_ok());
         assert!(check_count(Path::new("results"), 2).is_ok());
         insta::assert_snapshot!(check_count(Path::new("a.npy"), 2).unwrap_err().text(), @r"

@@ -1,9 +1,13 @@
-//! Answers of something that is no model server, such as a web server at the address.
+//! Answers of something that is no model server, such as a web server or a database at the address.
 
 use std::fmt;
 
 /// How much of an answer is read to say what it is.
 pub(super) const MAX_READ: usize = 64 << 10;
+
+/// How many of the first bytes of another protocol are read, and how many of them are shown.
+pub(super) const MAX_FIRST: usize = 256;
+const MAX_SHOWN: usize = 60;
 
 /// How much of the title of a page is shown, in characters.
 const MAX_TITLE: usize = 80;
@@ -17,9 +21,21 @@ pub enum ForeignAnswer {
     Json,
     /// Anything else over HTTP.
     Other,
+    /// First bytes of another protocol than HTTP.
+    Bytes(Vec<u8>),
 }
 
 impl ForeignAnswer {
+    /// Returns what the first bytes of a connection are, which was asked over HTTP.
+    pub(super) fn of_stream(bytes: &[u8]) -> Self {
+        // The first frame of a server of HTTP/2 has its settings.
+        let is_settings = bytes.len() >= 9 && bytes[3..9] == [4, 0, 0, 0, 0, 0];
+        match bytes.starts_with(b"HTTP/") || is_settings {
+            true => Self::Other,
+            false => Self::Bytes(bytes.to_vec()),
+        }
+    }
+
     /// Returns what a body is.
     pub(super) fn of(body: &[u8]) -> Self {
         if let Some(title) = page_title(body) {
@@ -40,6 +56,13 @@ impl fmt::Display for ForeignAnswer {
             Self::Page(title) => write!(f, "the web page `{title}`"),
             Self::Json => f.write_str("JSON of another service"),
             Self::Other => f.write_str("HTTP of another service"),
+            Self::Bytes(bytes) => {
+                let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next();
+                let line = line.unwrap_or_default();
+                let shown = &line[..line.len().min(MAX_SHOWN)];
+                let cut = if shown.len() < line.len() { "…" } else { "" };
+                write!(f, "`{}{cut}`", shown.escape_ascii())
+            }
         }
     }
 }
@@ -94,5 +117,20 @@ mod tests {
             ForeignAnswer::of(b"hello").to_string(),
             "HTTP of another service"
         );
+    }
+
+    #[test]
+    fn another_protocol_is_told_by_its_first_bytes() {
+        let long = [b'x'; 100];
+        let cut = format!("`{}…`", "x".repeat(60));
+        for (bytes, expected) in [
+            (&b"SSH-2.0-OpenSSH_9.2\r\nmore"[..], "`SSH-2.0-OpenSSH_9.2`"),
+            (b"J\0\0\0\n8.0.36", "`J\\x00\\x00\\x00`"),
+            (&long, &cut),
+            (b"HTTP/1.0 400 Bad Request\r\n", "HTTP of another service"),
+            (b"\0\0\x06\x04\0\0\0\0\0\0\x05", "HTTP of another service"),
+        ] {
+            assert_eq!(ForeignAnswer::of_stream(bytes).to_string(), expected);
+        }
     }
 }

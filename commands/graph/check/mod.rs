@@ -14,8 +14,8 @@ use super::{
 use crate::{
     check::report::{CheckReport, CheckedKind},
     completions::names,
-    error::Failure,
-    pipeline::aside::Aside,
+    error::{Failure, FailureKind},
+    pipeline::{aside::Aside, new::typed},
     ui::{self, Look},
 };
 
@@ -120,5 +120,25 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         false => look.message(&report.text()),
     })?;
     python::stop(super::LIMIT);
-    report.end()
+    let ended = report.end();
+    let has_errors = matches!(&ended, Err(failure) if failure.kind() == FailureKind::Failed);
+    if depth == Depth::Import
+        && !args.output.is_json()
+        && !has_errors
+        && found.graphs.iter().any(look::initializes)
+    {
+        ui::note(&not_called(args));
+    }
+    ended
+}
+
+/// Returns the note about what a check leaves out.
+fn not_called(args: &GraphCheckArgs) -> String {
+    let mut command = format!("ovms graph check {}", typed(&args.path));
+    for word in args.name.iter().map(|name| ui::shell_word(name)) {
+        command.extend([" ", &word]);
+    }
+    format!(
+        "note: `initialize` was not called; `{command} --initialize` does that, as the server would"
+    )
 }

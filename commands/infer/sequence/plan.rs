@@ -45,6 +45,10 @@ pub(in crate::infer) struct Plan {
     /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<OutputFormat>,
     pub(super) files: StateFiles,
+    /// Whether the sequence was begun before, so that no step starts it.
+    pub(in crate::infer) goes_on: bool,
+    /// Whether the sequence is left open after the last step.
+    pub(in crate::infer) stays_open: bool,
 }
 
 impl Sequence {
@@ -65,6 +69,7 @@ impl Sequence {
         format: Format,
         api: Api,
     ) -> Result<Option<Self>, Failure> {
+        refuse_no_end(args)?;
         let id = args.sequence_id;
         let control = match (args.start, args.go_on, args.end) {
             _ if args.sequence => None,
@@ -131,7 +136,21 @@ impl Plan {
             },
             each,
             files,
+            goes_on: args.go_on,
+            stays_open: args.no_end,
         })
+    }
+}
+
+/// Refuses a sequence that stays open where no flag would end it.
+fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
+    match args.no_end && !args.sequence {
+        true => {
+            let text = "`--no-end` is for `--sequence`, which ends what it sends";
+            let hint = "`--start` and `--continue` send one request and end nothing: leave it out, or add `--sequence`";
+            Err(Failure::usage(text).hint(hint))
+        }
+        false => Ok(()),
     }
 }
 
@@ -171,6 +190,9 @@ pub(in crate::infer) struct SequenceArgs {
     /// no end without a step, so at the end of the input the last one is sent again to end the
     /// sequence; its answer is not shown.
     ///
+    /// With `--continue`, the steps go on with a sequence that was begun before, and with `--no-end`
+    /// it stays open for more of them.
+    ///
     /// The sequence is also ended when a step fails, and at Ctrl-C; a second Ctrl-C leaves at once.
     #[arg(long, conflicts_with = "load")]
     pub(in crate::infer) sequence: bool,
@@ -203,10 +225,12 @@ pub(in crate::infer) struct SequenceArgs {
     pub(in crate::infer) start: bool,
 
     /// Send one request of a sequence that was started
+    ///
+    /// With `--sequence`, all of its steps: none of them starts a sequence.
     #[arg(
         long = "continue",
         requires = "sequence_id",
-        conflicts_with_all = ["sequence", "start", "end", "load"]
+        conflicts_with_all = ["start", "end", "load"]
     )]
     pub(in crate::infer) go_on: bool,
 
@@ -214,10 +238,17 @@ pub(in crate::infer) struct SequenceArgs {
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
 
+    /// Leave the sequence open after the last step of `--sequence`
+    ///
+    /// Also when a step fails, and at Ctrl-C. `--sequence --continue --sequence-id ID` goes on with it, and
+    /// `--end --sequence-id ID` ends it.
+    #[arg(long, requires = "of_a_sequence", conflicts_with_all = ["end", "load"])]
+    pub(in crate::infer) no_end: bool,
+
     /// Save the state of the sequence to this file after the last step
     ///
     /// Over REST only, as is `--load-state`. A whole sequence is ended after that: the last step is
-    /// sent again, and its answer is not shown.
+    /// sent again, and its answer is not shown. With `--no-end` it is not.
     #[arg(
         long,
         value_name = "FILE",

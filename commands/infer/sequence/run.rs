@@ -81,13 +81,14 @@ pub(in crate::infer) async fn run(
     let total = feed.total();
     let files = &plan.files;
     let model = request.model.clone();
-    let session = match files.loads() {
-        true => {
-            let id = plan.id.unwrap_or_else(random_id);
+    let session = match (files.loads(), plan.id) {
+        (true, id) => {
+            let id = id.unwrap_or_else(random_id);
             files.load(client, &model, id).await?;
             SequenceClient::resume(client, request, id)
         }
-        false => SequenceClient::new(client, request, plan.id),
+        (false, Some(id)) if plan.goes_on => SequenceClient::resume(client, request, id),
+        (false, id) => SequenceClient::new(client, request, id),
     };
     let living = Cell::new(None);
     let run = Run {
@@ -100,6 +101,8 @@ pub(in crate::infer) async fn run(
         pending: None,
         living: &living,
         saves: files.saves(),
+        goes_on: plan.goes_on || files.loads(),
+        stays_open: plan.stays_open,
     };
     let save = async |id| files.save(client, &model, id).await;
     tokio::select! {
@@ -128,6 +131,10 @@ struct Run<'a> {
     living: &'a Cell<Option<u64>>,
     /// Whether the state is saved after the last step, so that this one does not end the sequence.
     saves: bool,
+    /// Whether the sequence was begun before.
+    goes_on: bool,
+    /// Whether the sequence is left open.
+    stays_open: bool,
 }
 
 impl Run<'_> {
@@ -140,14 +147,18 @@ impl Run<'_> {
             failed => failed,
         };
         if let Err(failure) = sent {
-            return Err(match self.end_somehow().await {
+            let told = match self.stays_open {
+                true => self.left_open(),
+                false => self.end_somehow().await,
+            };
+            return Err(match told {
                 Some(hint) => failure.hint(hint),
                 None => failure,
             });
         }
         let pace = self.bar.pace(self.done);
         // Where the last step was not known to be the last, or had no form for it.
-        let left = if self.session.lives() {
+        let left = if self.session.lives() && !self.stays_open {
             self.session.end(None).await.err()
         } else {
             None
@@ -160,6 +171,9 @@ impl Run<'_> {
         drop(self.bar);
         if self.sink.is_for_people() {
             ui::note(&format!("{pace}."));
+        }
+        if self.stays_open && self.session.lives() {
+            ui::note(&format!("Sequence {id} is open: {}.", to_go_on(id)));
         }
         let Sink::Stack(stack) = self.sink else {
             return left.map_or(Ok(None), Err);
@@ -187,7 +201,8 @@ impl Run<'_> {
             };
             let is_last = self.feed.is_over();
             self.pending = Some(inputs.clone());
-            let control = self.session.next(is_last && !self.saves);
+            let ends = is_last && !self.saves && !self.stays_open;
+            let control = self.session.next(ends);
             self.living.set(Some(self.session.id()));
             let sent = self.session.send(inputs, control).await;
             self.living
@@ -226,10 +241,25 @@ impl Run<'_> {
         Failure::interrupted(text)
     }
 
+    /// Describes a sequence that is left open on the server.
+    fn left_open(&self) -> Option<String> {
+        let id = self.session.id();
+        match self.session.lives() {
+            // Nobody knows whether it was begun.
+            true if self.done == 0 && !self.goes_on => Some(left_behind(id)),
+            true => Some(format!("sequence {id} is open: {}", to_go_on(id))),
+            false => None,
+        }
+    }
+
     /// Ends a sequence that is still open on the server, and returns the result as text.
     async fn end_somehow(&mut self) -> Option<String> {
         if !self.session.lives() {
             return None;
+        }
+        if self.done == 0 && self.pending.is_none() {
+            // There are no inputs to end it with.
+            return self.left_open();
         }
         let id = self.session.id();
         let ended = timeout(PATIENCE, self.session.end(self.pending.take())).await;
@@ -243,6 +273,13 @@ impl Run<'_> {
 
 fn left_behind(id: u64) -> String {
     format!("sequence {id} may still live on the server")
+}
+
+/// Returns how a sequence that was left open is gone on with.
+fn to_go_on(id: u64) -> String {
+    format!(
+        "`--sequence --continue --sequence-id {id}` goes on with it, and `--end --sequence-id {id}` ends it"
+    )
 }
 
 /// Warns if the server seems to ignore sequences.

@@ -1,8 +1,15 @@
 //! Files with the state of a sequence: one to begin with, and one for what it has become.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
-use ovms::client::{Api, Client, ClientError, ModelId};
+use ovms::{
+    client::{Api, Client, ClientError, ModelId},
+    whole_file,
+};
 
 use super::{SequenceArgs, explain_step};
 use crate::{error::Failure, infer::job::misfit, pipeline::new::save, ui};
@@ -46,6 +53,9 @@ impl StateFiles {
             Ok(state) => Ok((path, state)),
             Err(error) => Err(Failure::cannot("read", &path, &error)),
         };
+        if let Some(path) = &args.save_state {
+            check_place(path)?;
+        }
         Ok(Self {
             load: args.load_state.clone().map(read).transpose()?,
             save: args.save_state.clone(),
@@ -100,4 +110,19 @@ impl StateFiles {
         ));
         Ok(())
     }
+}
+
+/// Refuses a place where the state cannot be saved, before any step is sent.
+fn check_place(path: &Path) -> Result<(), Failure> {
+    let Err(error) = whole_file::check(path) else {
+        return Ok(());
+    };
+    let failure = Failure::cannot("write", path, &error);
+    Err(match error.kind() {
+        ErrorKind::NotFound => {
+            failure.hint("the folder has to be there: make it, or name another one")
+        }
+        ErrorKind::IsADirectory => failure.hint("name a file in it"),
+        _ => failure,
+    })
 }

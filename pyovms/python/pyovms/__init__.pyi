@@ -40,8 +40,10 @@ class Tensor:
         """Makes a tensor.
 
         name: the output stream that it goes to.
-        data: its contents; `buffer` is another name of this argument. A list of texts makes a tensor of BYTES.
-        shape: what `Tensor.shape` tells instead of the shape of the data; nothing is reshaped.
+        data: its contents; `buffer` is another name of this argument. A list of texts makes a tensor of BYTES. An
+            array of NumPy whose elements are texts does not: it is sent as it lies in memory, with its format as the
+            datatype; give `array.tolist()`.
+        shape: what `Tensor.shape` tells instead of the shape of the data; nothing is reshaped, or compared.
         datatype: what `Tensor.datatype` tells instead of the type of the data; nothing is converted.
         """
 

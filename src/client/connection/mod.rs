@@ -1,14 +1,19 @@
 //! One face over the wires: connect, ask, send.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
 use reqwest::header::{HeaderMap, HeaderName};
 use strum::VariantArray;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::timeout,
+};
 
 use super::{
     address::{Address, Api},
+    connector,
     error::{CallPhase, ClientError, RequestError},
     events,
     grpc::Grpc,
@@ -21,7 +26,7 @@ use super::{
         ServerMetadata, VersionStatus,
     },
     protocol::{Call, Protocol, RawReply},
-    stranger::{ForeignAnswer, MAX_READ},
+    stranger::{ForeignAnswer, MAX_FIRST, MAX_READ},
     stream::{RequestSender, ResponseReceiver},
     tfs_grpc::TfsGrpc,
     tfs_rest::{self, TfsRest},
@@ -34,6 +39,18 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
 /// proxies spread requests over replicas by it.
 pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
+
+/// Asks an address over HTTP, and reads the first bytes that come; none if the connection is closed before.
+async fn first_bytes(address: &Address) -> io::Result<Vec<u8>> {
+    let mut stream = connector::open(address.clone(), None).await?;
+    let asked = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    // One that speaks first may not read.
+    let _ = stream.write_all(asked).await;
+    let mut bytes = vec![0; MAX_FIRST];
+    let length = stream.read(&mut bytes).await?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
 
 /// Part of the paths of sequences.
 pub(super) const SEQUENCES: &str = "sequences";
@@ -125,7 +142,8 @@ impl Client {
         spoken.into_iter().flatten().collect()
     }
 
-    /// Asks an address where no protocol of model servers is spoken what answers HTTP there; `None` if nothing does.
+    /// Asks an address where no protocol of model servers is spoken what answers there, over HTTP or in another
+    /// protocol; `None` if nothing does.
     pub async fn foreign_answer(options: &ClientOptions) -> Option<ForeignAnswer> {
         let options = ClientOptions {
             timeout: options.timeout.min(PROBE_LIMIT),
@@ -135,7 +153,16 @@ impl Client {
             let body = Http::new(&options)?.beginning(MAX_READ).await?;
             Ok(ForeignAnswer::of(&body))
         };
-        options.within(CallPhase::Answer, asked).await.ok()
+        if let Ok(found) = options.within(CallPhase::Answer, asked).await {
+            return Some(found);
+        }
+        // In plain bytes, TLS says nothing of what is within.
+        if options.address.is_tls() {
+            return None;
+        }
+        let first = timeout(options.timeout, first_bytes(&options.address)).await;
+        let first = first.ok()?.ok().filter(|bytes| !bytes.is_empty())?;
+        Some(ForeignAnswer::of_stream(&first))
     }
 
     /// Asks whether the server can take requests.

@@ -47,6 +47,16 @@ pub enum ElementSource {
     Fill,
 }
 
+impl ElementSource {
+    /// Returns the file, if it is one.
+    pub fn path(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// Why a text is no [`Argument`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {

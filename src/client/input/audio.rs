@@ -2,7 +2,9 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     io::{self, BufRead, Cursor, Read},
+    sync::Arc,
 };
 
 use hound::{SampleFormat, WavReader};
@@ -22,8 +24,57 @@ const WHOLE: u16 = 1;
 /// Lengths from which on one is no length: programs that write to a pipe do not know it.
 const UNKNOWN_LENGTH: u32 = 0x7FFF_F000;
 
-/// Gives the samples of a file that came through a pipe their length, in whole frames.
-fn measured(file: &[u8]) -> Cow<'_, [u8]> {
+/// Sound as numbers from -1 to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sound {
+    /// Samples of one channel.
+    pub(super) samples: Arc<[f32]>,
+    /// Sampling rate in Hz, if a file tells it.
+    pub(super) rate: Option<u32>,
+    /// Samples that are not there.
+    pub(super) cut: Option<SoundCut>,
+}
+
+/// Recording with fewer samples than its header tells of, as one that was cut short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SoundCut {
+    /// Bytes of samples that the header tells of.
+    pub expected: u64,
+    /// Bytes of whole samples that are there.
+    pub found: u64,
+}
+
+impl SoundCut {
+    /// Compares a length of a header with what is there; `None` if nothing is missing.
+    fn of(told: u32, found: u64) -> Option<Self> {
+        let expected = u64::from(told);
+        (told < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
+    }
+}
+
+impl fmt::Display for SoundCut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expected, found } = self;
+        write!(
+            f,
+            "its header tells of {expected} bytes of samples, and {found} are there, which are sent"
+        )
+    }
+}
+
+impl Sound {
+    /// Makes a sound of samples without a header.
+    pub(super) fn raw(samples: Vec<f32>) -> Self {
+        Self {
+            samples: samples.into(),
+            rate: None,
+            cut: None,
+        }
+    }
+}
+
+/// Gives the samples of a file that came through a pipe, or was cut short, their length, in whole frames.
+fn measured(file: &[u8]) -> (Cow<'_, [u8]>, Option<SoundCut>) {
     let number = |at: usize| {
         let bytes = file.get(at..at + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
@@ -32,15 +83,16 @@ fn measured(file: &[u8]) -> Cow<'_, [u8]> {
     while let (Some(id), Some(length)) = (file.get(at..at + 4), number(at + 4)) {
         let begin = at + 8;
         if id == b"data" {
-            // A recording that was cut short has less than it says.
             let rest = file.len() - begin;
             if length < UNKNOWN_LENGTH && length as usize <= rest {
                 break;
             }
             let mut file = file.to_vec();
-            let length = u32::try_from(rest - rest % frame).unwrap_or(u32::MAX);
-            file[at + 4..begin].copy_from_slice(&length.to_le_bytes());
-            return Cow::Owned(file);
+            let whole = rest - rest % frame;
+            let cut = SoundCut::of(length, whole as u64);
+            let whole = u32::try_from(whole).unwrap_or(u32::MAX);
+            file[at + 4..begin].copy_from_slice(&whole.to_le_bytes());
+            return (Cow::Owned(file), cut);
         }
         if id == b"fmt " {
             let size = file.get(begin + 12..begin + 14);
@@ -51,14 +103,14 @@ fn measured(file: &[u8]) -> Cow<'_, [u8]> {
         // Chunks begin at even places.
         at = begin.saturating_add(length as usize).next_multiple_of(2);
     }
-    Cow::Borrowed(file)
+    (Cow::Borrowed(file), None)
 }
 
 /// Reads the samples of a WAV file as numbers from -1 to 1; the mean of its channels if it has several.
 ///
 /// With the sampling rate, at which they stay.
-pub(super) fn of_wav(file: &[u8]) -> Result<(Vec<f32>, u32), hound::Error> {
-    let file = measured(file);
+pub(super) fn of_wav(file: &[u8]) -> Result<Sound, hound::Error> {
+    let (file, cut) = measured(file);
     let mut reader = WavReader::new(Cursor::new(&*file))?;
     let spec = reader.spec();
     let samples: Vec<f32> = match spec.sample_format {
@@ -75,7 +127,11 @@ pub(super) fn of_wav(file: &[u8]) -> Result<(Vec<f32>, u32), hound::Error> {
             scaled.collect::<Result<_, hound::Error>>()?
         }
     };
-    Ok((mixed(&samples, spec.channels.into()), spec.sample_rate))
+    Ok(Sound {
+        samples: mixed(&samples, spec.channels.into()).into(),
+        rate: Some(spec.sample_rate),
+        cut,
+    })
 }
 
 /// Reads raw samples: one channel, 16 bits, little endian. An odd byte at the end is left out.
@@ -132,7 +188,12 @@ impl Target<'_> {
     }
 
     /// Makes the tensor of all steps, and the shape of one. The last step is filled with zeros.
-    pub(super) fn steps_of(&self, samples: &[f32]) -> Result<(Tensor, PartialShape), ValueProblem> {
+    ///
+    /// With their number, too.
+    pub(super) fn steps_of(
+        &self,
+        samples: &[f32],
+    ) -> Result<(Tensor, PartialShape, usize), ValueProblem> {
         let each = self.samples_at_once()?;
         let step = self.wanted().ok_or(ValueProblem::StepLength)?;
         let dtype = self.dtype().unwrap_or(DataType::F32);
@@ -140,7 +201,8 @@ impl Target<'_> {
         let mut shape = step.fixed().unwrap_or_default();
         shape.insert(0, count);
         let data = packed(samples, count * each, dtype)?;
-        Ok((Tensor::new(dtype, shape, data)?, step))
+        let zeros = count * each - samples.len();
+        Ok((Tensor::new(dtype, shape, data)?, step, zeros))
     }
 }
 
@@ -171,10 +233,20 @@ pub struct SoundForm {
     pub channels: usize,
     /// Sampling rate in Hz, if a header tells it.
     pub rate: Option<u32>,
+    /// Bytes of all samples as a header tells them, which whoever records may not have known.
+    pub length: Option<u32>,
+}
+
+impl SoundForm {
+    /// Compares the length of the header with the samples that were there; `None` if none are missing.
+    pub fn cut(&self, samples: u64) -> Option<SoundCut> {
+        let frame = sample_length(self.kind) * self.channels;
+        SoundCut::of(self.length?, samples.saturating_mul(frame as u64))
+    }
 }
 
 /// Passes over the header of a WAV file at the beginning of a stream of samples of a kind, and returns what it
-/// says; one channel without a header. The lengths in it are not looked at: whoever records does not know them yet.
+/// says; one channel without a header. The stream is read to its end, whatever its length in the header is.
 ///
 /// # Errors
 ///
@@ -185,6 +257,7 @@ pub fn skip_wav_header(stream: &mut impl BufRead, kind: FileKind) -> io::Result<
             kind,
             channels: 1,
             rate: None,
+            length: None,
         });
     }
     skip(stream, 12)?;
@@ -200,6 +273,7 @@ pub fn skip_wav_header(stream: &mut impl BufRead, kind: FileKind) -> io::Result<
                     kind,
                     channels,
                     rate,
+                    length: Some(length),
                 });
             }
             b"fmt " if length >= 16 => {
@@ -258,7 +332,7 @@ mod tests {
 
     use hound::{SampleFormat, WavSpec, WavWriter};
 
-    use super::{FileKind, next_samples, of_pcm16, of_wav, skip_wav_header};
+    use super::{FileKind, SoundCut, next_samples, of_pcm16, of_wav, skip_wav_header};
 
     fn wav(channels: u16, samples: &[i16]) -> Vec<u8> {
         let spec = WavSpec {
@@ -279,12 +353,13 @@ mod tests {
     #[test]
     fn samples_are_from_minus_one_to_one_and_channels_are_mixed() {
         let mono = [0, 16384, -32768];
-        assert_eq!(
-            of_wav(&wav(1, &mono)).unwrap(),
-            (vec![0.0, 0.5, -1.0], 16_000)
-        );
+        let read = |file: &[u8]| {
+            let sound = of_wav(file).unwrap();
+            (sound.samples.to_vec(), sound.rate)
+        };
+        assert_eq!(read(&wav(1, &mono)), (vec![0.0, 0.5, -1.0], Some(16_000)));
         let stereo = [0, 16384, -32768, 0];
-        assert_eq!(of_wav(&wav(2, &stereo)).unwrap().0, [0.25, -0.5]);
+        assert_eq!(read(&wav(2, &stereo)).0, [0.25, -0.5]);
         let raw: Vec<u8> = mono
             .iter()
             .flat_map(|sample| sample.to_le_bytes())
@@ -296,10 +371,41 @@ mod tests {
         let at = piped.len() - 2 * mono.len() - 4;
         piped[at..at + 4].copy_from_slice(&[0xFF; 4]);
         piped.push(1);
-        assert_eq!(of_wav(&piped).unwrap().0, [0.0, 0.5, -1.0]);
+        assert_eq!(read(&piped).0, [0.0, 0.5, -1.0]);
+        assert_eq!(of_wav(&piped).unwrap().cut, None);
         // One that was cut short within a sample.
         let cut = wav(1, &[0, 16384, -32768, 8192]);
-        assert_eq!(of_wav(&cut[..cut.len() - 3]).unwrap().0, [0.0, 0.5]);
+        assert_eq!(of_wav(&cut).unwrap().cut, None);
+        let cut = of_wav(&cut[..cut.len() - 3]).unwrap();
+        assert_eq!(*cut.samples, [0.0, 0.5]);
+        let missing = SoundCut {
+            expected: 8,
+            found: 4,
+        };
+        assert_eq!(cut.cut, Some(missing));
+    }
+
+    #[test]
+    fn a_stream_may_have_less_than_its_header_tells() {
+        let whole = wav(2, &[0, 16384, -32768, 8192]);
+        let cut = |stream: &[u8]| {
+            let mut stream = stream;
+            let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
+            let samples = next_samples(&mut stream, 9, form).unwrap();
+            form.cut(samples.len() as u64)
+        };
+        assert_eq!(cut(&whole), None);
+        let missing = SoundCut {
+            expected: 8,
+            found: 4,
+        };
+        assert_eq!(cut(&whole[..whole.len() - 1]), Some(missing));
+        // Whoever records into a pipe does not know the length.
+        let mut piped = whole.clone();
+        let at = piped.len() - 12;
+        piped[at..at + 4].copy_from_slice(&0x7FFF_FFFF_u32.to_le_bytes());
+        assert_eq!(cut(&piped), None);
+        assert_eq!(cut(&[0, 1]), None);
     }
 
     #[test]

@@ -4,12 +4,15 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::Path,
-    sync::Arc,
 };
 
 use bytes::Bytes;
 
-use super::{ElementSource, InputError, audio, piped};
+use super::{
+    ElementSource, InputError,
+    audio::{self, Sound},
+    piped,
+};
 use crate::{
     client::BoxError,
     tensor::{Tensor, npy},
@@ -105,8 +108,8 @@ pub(super) enum Content {
     Image(EncodedImage),
     /// Encoded images, which are a batch.
     Images(Vec<EncodedImage>),
-    /// Samples of a sound, from -1 to 1, and their sampling rate if a file tells it.
-    Samples(Arc<[f32]>, Option<u32>),
+    /// A sound.
+    Samples(Sound),
     /// A string, or numbers as text.
     Text(Bytes),
     /// The bytes of a tensor.
@@ -273,11 +276,11 @@ impl Content {
             FileKind::Text => Self::Text(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
             FileKind::Wav => {
-                let sound = audio::of_wav(&bytes).map_err(|error| unreadable(path, error))?;
-                Self::Samples(sound.0.into(), Some(sound.1))
+                let sound = audio::of_wav(&bytes);
+                Self::Samples(sound.map_err(|error| unreadable(path, error))?)
             }
             FileKind::Pcm16 | FileKind::Float32 => {
-                Self::Samples(audio::of_raw(&bytes, kind).into(), None)
+                Self::Samples(Sound::raw(audio::of_raw(&bytes, kind)))
             }
         })
     }

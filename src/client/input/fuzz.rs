@@ -2,7 +2,7 @@
 
 use super::{
     FileKind, SoundForm,
-    audio::{RIFF, of_pcm16, of_wav},
+    audio::{RIFF, Sound, of_pcm16, of_wav},
     next_samples, piped, skip_wav_header,
 };
 
@@ -11,7 +11,7 @@ const SAMPLES: usize = 256;
 
 /// A sound, as a file and as a stream. There are never more samples than bytes.
 pub(crate) fn wav(data: &[u8]) {
-    if let Ok((samples, _)) = of_wav(data) {
+    if let Ok(Sound { samples, .. }) = of_wav(data) {
         assert!(samples.len() <= data.len());
     }
     assert_eq!(of_pcm16(data).len(), data.len() / 2);

@@ -4,6 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 
+use super::SoundCut;
 use crate::tensor::DataType;
 
 /// Array that was converted, since the model's input has another datatype of the same kind.
@@ -47,10 +48,17 @@ pub enum InputRemark {
     Filled {
         /// The name of the input.
         input: String,
-        /// The number of steps.
-        steps: usize,
+        /// The number of steps, if it is known before they are sent.
+        steps: Option<usize>,
         /// The number of zeros.
         zeros: usize,
+    },
+    /// A sound is sent that has fewer samples than its header tells of.
+    Cut {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+        /// Length that is there, and the one that the header tells.
+        cut: SoundCut,
     },
     /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
     Encoded {
@@ -77,12 +85,27 @@ impl fmt::Display for InputRemark {
             Self::Converted(conversion) => conversion.fmt(f),
             Self::Filled {
                 input,
-                steps,
+                steps: Some(steps),
+                zeros,
+            } => {
+                let noun = if *steps == 1 { "step" } else { "steps" };
+                write!(
+                    f,
+                    "input `{input}` is sent in {steps} {noun}, the last filled with zeros ({zeros})"
+                )
+            }
+            Self::Filled {
+                input,
+                steps: None,
                 zeros,
             } => write!(
                 f,
-                "input `{input}` is sent in {steps} steps, the last filled with zeros ({zeros})"
+                "the last step of input `{input}` is filled with zeros ({zeros})"
             ),
+            Self::Cut { path, cut } => match path {
+                Some(path) => write!(f, "{} is cut short: {cut}", path.display()),
+                None => write!(f, "the sound is cut short: {cut}"),
+            },
             Self::Encoded { input } => write!(
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \

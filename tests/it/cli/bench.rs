@@ -13,7 +13,7 @@ use crate::support::{
     cli::{self, Run, words},
     fixture,
     generator::Generator,
-    infer::{GRPC, REST, TFS_GRPC, interrupt, port},
+    infer::{GRPC, REST, TFS_GRPC, interrupt, port, signal},
     pipelines::{Config, dl},
     repository,
     sequence::counts,
@@ -339,6 +339,34 @@ fn ctrl_c_reports_what_there_is() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(text, format!("error: interrupted after {total} requests\n"));
     }
+}
+
+#[test]
+fn a_termination_writes_the_reports_that_were_asked_for() {
+    let server = Server::start("dummy");
+    let folder = repository::folder();
+    let path = |name: &str| folder.path().join(name);
+    let (save, html) = (path("report.json"), path("report.html"));
+    let files = [
+        "--save",
+        save.to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+    ];
+    let child = loaded(&server, GRPC, &[&ENDLESS[..], &files].concat());
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(143), "{text}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["levels"][0]["end"], "interrupted");
+    assert!(report["levels"][0]["ok"].as_u64().unwrap() > 0, "{report}");
+    let total = &report["levels"][0]["total"];
+    assert_eq!(text, format!("error: terminated after {total} requests\n"));
+    let saved: Value = serde_json::from_slice(&fs::read(&save).unwrap()).unwrap();
+    assert_eq!(saved, report);
+    assert!(fs::read_to_string(&html).unwrap().contains("interrupted"));
 }
 
 #[test]

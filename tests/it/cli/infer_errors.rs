@@ -12,7 +12,7 @@ use crate::support::{
     eventually,
     infer::{APIS, GRPC, at, command, infer, interrupt, redacted},
     server::processor_time,
-    steps::{ended, spawn},
+    steps::{ALL, ended, spawn},
 };
 
 /// Flags for an inference that takes minutes.
@@ -182,4 +182,36 @@ fn something_else_than_a_model_server_is_told_from_one() {
         "exit 69\nerror: cannot read the answer of 127.0.0.1:{port}\n  caused by: found JSON without the name of a model\n"
     );
     assert!(text.starts_with(&begin), "{text}");
+}
+
+#[test]
+fn another_protocol_is_told_by_what_it_says_first() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(support::thread(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // Whoever asks may have left.
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n");
+            drop(support::thread(move || {
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            }));
+        }
+    }));
+    for api in ALL {
+        let expected = if api.ends_with("grpc") {
+            "HTTP/2"
+        } else {
+            "HTTP"
+        };
+        assert_eq!(
+            asked(port, api, &[]),
+            format!(
+                "exit 69\nerror: what listens at 127.0.0.1:{port} does not speak {expected}: found \
+                 `SSH-2.0-OpenSSH_9.2p1 Debian-2`, expected an answer to {api}\nhint: check host and port: `--url` \
+                 names them, and `ovms serve` tells its own as it starts\n"
+            ),
+            "{api}"
+        );
+    }
 }

@@ -122,7 +122,10 @@ fn objects_are_made_only_if_that_is_asked_for() {
         format!("{ECHO}\n    def initialize(self, kwargs):\n        raise OSError('no disk')\n");
     write(folder.path(), PYTHON, &handler);
     let run = graph(folder.path(), &["check", "g"]);
-    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
+    let note = "note: `initialize` was not called; `ovms graph check g --initialize` does that, as the server would\n";
+    assert_eq!(shown(&run), format!("graph `g`: no errors\nexit 0\n{note}"));
+    let run = graph(folder.path(), &["check", "g", "--output=json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     let run = graph(folder.path(), &["check", "g", "--initialize"]);
     assert_eq!(run.code, Some(1));
     assert!(
@@ -297,10 +300,15 @@ fn a_generator_is_noted() {
     let folder = repository::folder();
     let new = graph(folder.path(), &["new", "words", "--generative"]);
     assert_eq!(new.code, Some(0), "{}", shown(&new));
-    for flags in [&["check", "words"][..], &["check", "words", "--initialize"]] {
+    let note = "note: `initialize` was not called; `ovms graph check words --initialize` does that, as the server would\n";
+    for (flags, note) in [
+        (&["check", "words"][..], note),
+        (&["check", "words", "--initialize"], ""),
+    ] {
         let run = graph(folder.path(), flags);
+        let all = shown(&run);
         insta::allow_duplicates! {
-            insta::assert_snapshot!(shown(&run), @r"
+            insta::assert_snapshot!(all.strip_suffix(note).expect("the note is the end"), @r"
             graph `words`: no errors
               note: node `model` is a generator: a unary request gets its first outputs; `ovms infer words --stream`, ModelStreamInfer, and generate_stream return all of them
               note: the configuration file words/config.json was used

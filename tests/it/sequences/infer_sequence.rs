@@ -146,6 +146,41 @@ fn printed_requests_say_the_same_to_proxies() {
 }
 
 #[test]
+fn printed_steps_of_a_part_neither_start_nor_end() {
+    let server = stateful("running_total", &[]);
+    let part = words("--sequence --continue --sequence-id=3 --print-curl");
+    for api in ALL {
+        let printed = |flags: &[&str]| {
+            let args = [&["running_total", "-i", STEPS], &part[..], flags].concat();
+            let run = infer(&server, api, &args);
+            assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+            run.text()
+        };
+        // The one is of KServe, the other of TensorFlow Serving.
+        let count = |text: &str, what: [&str; 2]| what.map(|it| text.matches(it).count());
+        let open = printed(&["--no-end"]);
+        let is_tfs = api.starts_with("tfs");
+        assert_eq!(
+            count(&open, ["sequence_start", "sequence_end"]),
+            [0, 0],
+            "{open}"
+        );
+        assert_eq!(
+            count(&open, ["sequence_control_input", "curl"])[0],
+            0,
+            "{open}"
+        );
+        let ended = printed(&[]);
+        let ends = if is_tfs { [0, 1] } else { [1, 0] };
+        assert_eq!(
+            count(&ended, ["sequence_end", "sequence_control_input"]),
+            ends,
+            "{ended}"
+        );
+    }
+}
+
+#[test]
 fn lines_are_steps_that_are_sent_as_they_come() {
     let server = stateful("running_total", &[]);
     for api in ALL {

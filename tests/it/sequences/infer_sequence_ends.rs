@@ -36,6 +36,30 @@ fn ctrl_c_ends_the_sequence() {
 }
 
 #[test]
+fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
+    let server = stateful("running_total", &[]);
+    let args = words("running_total -i - --sequence --sequence-id=1 --no-end --each");
+    let mut child = spawn(command(&server, GRPC).args(args));
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdin.write_all(b"[1,2,3,4]\n").unwrap();
+    stdout.read_line(&mut String::new()).unwrap();
+    interrupt(&child);
+    let run = ended(child);
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    let end = "error: interrupted after 1 step\nhint: sequence 1 is open: `--sequence --continue --sequence-id 1` goes \
+               on with it, and `--end --sequence-id 1` ends it\n";
+    assert!(run.stderr.ends_with(end), "{}", run.stderr);
+    let last = infer(
+        &server,
+        GRPC,
+        &words("running_total --zeros --end --sequence-id=1"),
+    );
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    assert!(last.text().contains("1, 2, 3, 4"), "{}", last.text());
+}
+
+#[test]
 fn ctrl_c_waits_for_the_step_in_flight() {
     let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
     let steps = format!("steps=[{}]", busy::SECONDS / 200);

@@ -85,8 +85,13 @@ pub(crate) fn redacted() -> SettingsBindDropGuard {
 
 /// Presses Ctrl-C.
 pub(crate) fn interrupt(child: &Child) {
+    signal(child, "INT");
+}
+
+/// Sends a signal by its name.
+pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
-        .args(["-s", "INT", &child.id().to_string()])
+        .args(["-s", name, &child.id().to_string()])
         .status();
     assert!(sent.expect("kill is there").success());
 }

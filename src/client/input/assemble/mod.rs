@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
+    audio::Sound,
     content::{Content, EncodedImage, FileLimit, Stdin},
     convert::Filler,
     pattern,
@@ -108,9 +109,21 @@ impl Inputs {
     /// Calls a function for each value that is sent as something else than it may seem, once for all requests.
     #[must_use]
     pub fn on_remark(self, report: impl Fn(&InputRemark) + Send + Sync + 'static) -> Self {
-        Self {
+        let inputs = Self {
             remarks: RemarkListener::new(report),
             ..self
+        };
+        inputs.hear_of_cuts();
+        inputs
+    }
+
+    /// Reports sounds that are shorter than their headers tell.
+    fn hear_of_cuts(&self) {
+        for Given { argument, content } in &self.given {
+            if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
+                let path = argument.source.path().cloned();
+                self.remarks.hear(InputRemark::Cut { path, cut: *cut });
+            }
         }
     }
 
@@ -169,7 +182,7 @@ impl Inputs {
     /// Fails as [`tensors`](Self::tensors) does.
     pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
         let inputs = self.each(model, |given, input, filler| {
-            if let Content::Samples(samples, _) = &given.content {
+            if let Content::Samples(sound) = &given.content {
                 let (dtype, shape) = (given.argument.dtype, given.argument.shape.clone());
                 let target = Target {
                     model: input,
@@ -177,7 +190,10 @@ impl Inputs {
                     shape,
                     is_whole: true,
                 };
-                let (tensor, step) = target.steps_of(samples)?;
+                let (tensor, step, zeros) = target.steps_of(&sound.samples)?;
+                let name = given.argument.name.as_deref();
+                let name = input.map(|input| input.name.as_str()).or(name);
+                self.hear_of_zeros(name, Some(tensor.shape()[0]), zeros);
                 return Ok((tensor, Some(step)));
             }
             let is_of_the_model = match given.content {
@@ -198,13 +214,7 @@ impl Inputs {
             match (input, &step) {
                 (Some(input), Some(shape)) if is_array => {
                     let (tensor, zeros) = chunked(tensor, shape)?;
-                    if zeros > 0 {
-                        self.remarks.hear(InputRemark::Filled {
-                            input: input.name.clone(),
-                            steps: tensor.shape()[0],
-                            zeros,
-                        });
-                    }
+                    self.hear_of_zeros(Some(&input.name), Some(tensor.shape()[0]), zeros);
                     Ok((tensor, step))
                 }
                 _ => Ok((tensor, step)),
@@ -226,20 +236,37 @@ impl Inputs {
         mut samples: Vec<f32>,
         model: &ModelMetadata,
     ) -> Result<Self, InputError> {
-        samples.resize(samples_of_a_step(argument, model)?, 0.0);
+        let count = samples_of_a_step(argument, model)?;
+        let first = model.inputs.first().map(|input| input.name.as_str());
+        let name = argument.name.as_deref().or(first);
+        self.hear_of_zeros(name, None, count.saturating_sub(samples.len()));
+        samples.resize(count, 0.0);
         let mut inputs = self.clone();
         inputs.given.push(Given {
             argument: argument.clone(),
-            content: Content::Samples(samples.into(), None),
+            content: Content::Samples(Sound::raw(samples)),
         });
         Ok(inputs)
+    }
+
+    /// Reports zeros in the last step of an input; the number of steps if it is known.
+    fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
+        if zeros > 0 {
+            self.remarks.hear(InputRemark::Filled {
+                input: input.unwrap_or_default().to_owned(),
+                steps,
+                zeros,
+            });
+        }
     }
 
     /// Returns the sampling rates of the sounds, each once.
     pub fn sampling_rates(&self) -> Vec<u32> {
         let mut rates: Vec<u32> = Vec::new();
         for given in &self.given {
-            if let Content::Samples(_, Some(rate)) = given.content
+            if let Content::Samples(Sound {
+                rate: Some(rate), ..
+            }) = given.content
                 && !rates.contains(&rate)
             {
                 rates.push(rate);
@@ -442,7 +469,7 @@ impl Inputs {
                 DataType::String => target.strings(files.iter().map(|file| &*file.bytes)),
                 dtype => self.image.batch(&files, dtype, target.wanted().as_ref()),
             },
-            Content::Samples(samples, _) => target.samples(&samples),
+            Content::Samples(sound) => target.samples(&sound.samples),
             Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => target.words(&text, dtype),
@@ -467,10 +494,7 @@ impl Inputs {
         if let Some(input) = target.model.filter(|_| target.dtype.is_none())
             && found != expected
         {
-            let path = match source {
-                ElementSource::File { path, .. } => Some(path.clone()),
-                _ => None,
-            };
+            let path = source.path().cloned();
             self.remarks.hear(InputRemark::Converted(DtypeConversion {
                 input: input.name.clone(),
                 path,

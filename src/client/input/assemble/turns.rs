@@ -33,6 +33,7 @@ impl Inputs {
         let mut inputs = self.clone();
         let (mut nothing, mut limit) = (io::empty(), FileLimit::new(MAX_OF_FILES));
         inputs.read(argument.clone(), &mut Stdin::new(&mut nothing), &mut limit)?;
+        inputs.hear_of_cuts();
         Ok(inputs)
     }
 

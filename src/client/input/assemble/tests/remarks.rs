@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use super::{content, model, text};
 use crate::{
     client::input::{
-        ImageOptions,
-        assemble::{Content, EncodedImage, Given},
+        Argument, ImageOptions, SoundCut,
+        assemble::{Content, EncodedImage, Given, Inputs},
+        audio::Sound,
     },
     tensor::{DataType, Tensor},
 };
@@ -43,6 +44,47 @@ fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
         if !note.is_empty() {
             assert!(whole[0].tensor.data().ends_with(&[1, 1, 1, 1, 0, 0, 0, 0]));
         }
+    }
+}
+
+#[test]
+fn sounds_that_are_filled_or_cut_short_are_told() {
+    let x = model(&[("x", "FP32", &[1, 4])]);
+    let sound = |samples: usize, found: Option<u64>| Sound {
+        cut: found.map(|found| SoundCut { expected: 8, found }),
+        ..Sound::raw(vec![0.5; samples])
+    };
+    let told = |inputs: Inputs, make: &dyn Fn(&Inputs)| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        make(&inputs.on_remark(move |it| heard.lock().push(it.to_string())));
+        notes.lock().join("; ")
+    };
+    for (sound, expected) in [
+        (
+            sound(6, None),
+            "input `x` is sent in 2 steps, the last filled with zeros (2)",
+        ),
+        (sound(8, None), ""),
+        (
+            sound(4, Some(6)),
+            "the sound is cut short: its header tells of 8 bytes of samples, and 6 are there, which are sent",
+        ),
+    ] {
+        let inputs = content(None, None, Content::Samples(sound));
+        let notes = told(inputs, &|inputs| drop(inputs.whole(&x).unwrap()));
+        assert_eq!(notes, expected);
+    }
+    // As they come, nobody knows how many steps there are.
+    let only = Argument::default();
+    for (samples, expected) in [
+        (3, "the last step of input `x` is filled with zeros (1)"),
+        (4, ""),
+    ] {
+        let notes = told(content(None, None, Content::Fill), &|inputs| {
+            drop(inputs.with_samples(&only, vec![0.5; samples], &x).unwrap());
+        });
+        assert_eq!(notes, expected);
     }
 }
 
