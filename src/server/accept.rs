@@ -23,7 +23,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::sleep,
+    time::{Sleep, sleep},
 };
 
 use super::{
@@ -67,6 +67,10 @@ const SEND_BUFFER: usize = 2 << 20;
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
 const HEAD: usize = 400 << 10;
+
+/// How long a client of HTTP/1 that has no request in flight when the server stops may still send one: it may be about to,
+/// or have done so already. It is answered, and told that the connection ends.
+const LAST: Duration = Duration::from_millis(250);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
@@ -475,7 +479,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             let is_large = has_large_body(request.headers());
             async move {
                 let mut response = rest.answer(request).await;
-                if is_large && leaves_body(response.status()) {
+                if turn.is_stopping() || (is_large && leaves_body(response.status())) {
                     // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
                     let headers = response.headers_mut();
                     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -522,7 +526,7 @@ pub(super) async fn stopped(stop: &mut Stop) {
 }
 
 /// Runs a connection to its end, polled in its own way; after the sign to stop, or when it is old or
-/// asked to, to the end of what it is at. One that is at nothing is dropped.
+/// asked to, to the end of what it is at. One that never had a request over HTTP/2 is dropped.
 async fn drive<C: GracefulConnection>(
     connection: C,
     mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
@@ -539,6 +543,7 @@ async fn drive<C: GracefulConnection>(
     });
     let mut is_ending = false;
     let mut is_stopping = false;
+    let mut last = None;
     loop {
         let next = match is_ending {
             false => Close::Gracefully,
@@ -552,16 +557,29 @@ async fn drive<C: GracefulConnection>(
                 }
             }
             () = &mut old, if !is_ending => {}
+            () = poll_fn(|context| poll_last(&mut last, context)) => last = None,
             () = stopped(&mut stop), if !is_stopping => {
-                if !watchdog.is_at_work() {
+                is_stopping = true;
+                let is_at_work = watchdog.is_at_work();
+                watchdog.stop();
+                if !is_at_work && !watchdog.awaits_last() {
                     return Ok(());
                 }
-                is_stopping = true;
-                watchdog.stop();
+                if !is_at_work {
+                    last = Some(Box::pin(sleep(LAST)));
+                    continue;
+                }
             }
         }
         is_ending = true;
         connection.as_mut().graceful_shutdown();
+    }
+}
+
+fn poll_last(last: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> Poll<()> {
+    match last {
+        Some(last) => last.as_mut().poll(context),
+        None => Poll::Pending,
     }
 }
 

@@ -3,7 +3,7 @@
 //! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
 //! be whole soon after the connection, and a later one's soon after its first byte. A connection
 //! that is idle between requests is for the [reaper](super::reaper). A client that
-//! takes nothing of what is sent to it is let go as well. An HTTP/1 connection is not closed before
+//! takes nothing of what is sent to it is let go as well. A connection is not closed before
 //! its client had time to read the last answer, see [`Linger`].
 
 use std::{
@@ -106,6 +106,11 @@ impl Turn {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// Returns whether the server stops: an answer is the last one of its connection then.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     /// Returns whether there is a request that waits for its answer, or for the rest of it, or a
     /// client that has yet to read the last one.
     pub(super) fn busy(&self) -> bool {
@@ -147,6 +152,8 @@ struct Streams {
     unread: Arc<Unread>,
     /// Since when nothing is read, because too much waits to be read off the streams, and when to ask again.
     full: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// Once nothing is written any more.
+    linger: Option<Linger>,
 }
 
 /// How long a connection that may not receive more waits before it asks again.
@@ -241,6 +248,7 @@ impl<S> Paced<S> {
             frames: Frames::new(max_block),
             unread,
             full: None,
+            linger: None,
         });
         Self::new(stream, wire, patience)
     }
@@ -418,18 +426,60 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, wire, .. } = &mut *self;
-        let Wire::Http1 { turn, linger, .. } = wire else {
-            return Pin::new(stream).poll_shutdown(context);
+        let (linger, turn) = match wire {
+            Wire::Http1 { turn, linger, .. } => (linger, Some(turn)),
+            Wire::Http2(streams) => (&mut streams.linger, None),
         };
         let linger = match linger {
             Some(linger) => linger,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(context))?;
-                turn.closing();
+                if let Some(turn) = &turn {
+                    turn.closing();
+                }
                 linger.insert(Linger::new())
             }
         };
-        let stopping = turn.stopping.load(Ordering::Acquire);
+        // Over HTTP/2 the client has been told of the end before, and only its frames on the way are waited for.
+        let stopping = turn.is_none_or(|turn| turn.is_stopping());
         linger.poll(stream, stopping, context).map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+    use crate::task::Task;
+
+    const PATIENCE: Patience = Patience {
+        read: Duration::from_secs(10),
+        write: Duration::from_secs(10),
+    };
+
+    fn http2(stream: DuplexStream) -> Paced<DuplexStream> {
+        Paced::http2(stream, PATIENCE, 1 << 10, Unread::new(&Budget::new(1 << 20)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_on_the_way_meet_no_reset() {
+        let (mut client, server) = duplex(64);
+        let mut server = http2(server);
+        let closes = Task::spawn(async move {
+            let began = Instant::now();
+            server.shutdown().await.unwrap();
+            began.elapsed()
+        });
+        // The end, which is read before the last frame is sent.
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        client.write_all(&[0; 1000]).await.unwrap();
+        drop(client);
+        assert!(closes.await.unwrap() < Duration::from_millis(100));
+
+        let (_client, server) = duplex(64);
+        let began = Instant::now();
+        http2(server).shutdown().await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "nobody closes");
     }
 }
