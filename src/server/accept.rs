@@ -557,7 +557,16 @@ async fn drive<C: GracefulConnection>(
                 }
             }
             () = &mut old, if !is_ending => {}
-            () = poll_fn(|context| poll_last(&mut last, context)) => last = None,
+            () = poll_fn(|context| poll_last(&mut last, context)) => {
+                last = None;
+                if !watchdog.is_at_work() {
+                    // One that is within the head of a request is not ended by the first word.
+                    if is_ending {
+                        return Ok(());
+                    }
+                    last = Some(Box::pin(sleep(LAST)));
+                }
+            }
             () = stopped(&mut stop), if !is_stopping => {
                 is_stopping = true;
                 let is_at_work = watchdog.is_at_work();
