@@ -79,6 +79,12 @@ impl Turn {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a request has begun since so many, and counts it: it may have been answered in the same poll.
+    fn has_begun_since(&self, counted: &mut u64) -> bool {
+        let requests = self.requests();
+        std::mem::replace(counted, requests) != requests
+    }
+
     /// The head of the answer is there.
     pub(super) fn answered(&self) {
         self.answering.store(false, Ordering::Release);
@@ -133,6 +139,8 @@ enum Wire {
     Http1 {
         /// Whether a request is being answered: what is received then is its body.
         turn: Arc<Turn>,
+        /// Requests that there had been when the deadline was set: once there are more, its head is whole.
+        counted: u64,
         heads: Heads,
         /// That of a long head which is not at its end.
         charge: Charge,
@@ -257,6 +265,7 @@ impl<S> Paced<S> {
     pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>, budget: &Budget) -> Self {
         let wire = Wire::Http1 {
             turn,
+            counted: 0,
             heads: Heads::default(),
             charge: budget.empty(),
             refusal: b"",
@@ -297,7 +306,10 @@ impl<S> Paced<S> {
 
     fn received(&mut self, bytes: usize) {
         match &mut self.wire {
-            Wire::Http1 { turn, .. } => {
+            Wire::Http1 { turn, counted, .. } => {
+                if turn.has_begun_since(counted) {
+                    self.deadline = None;
+                }
                 if !turn.answering.load(Ordering::Acquire) && self.deadline.is_none() {
                     self.deadline = Some(Box::pin(tokio::time::sleep(self.patience.read)));
                 }
@@ -368,8 +380,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if let Wire::Http1 { turn, .. } = &self.wire
-                    && turn.answering.load(Ordering::Acquire)
+                if let Wire::Http1 { turn, counted, .. } = &mut self.wire
+                    && (turn.has_begun_since(counted) || turn.answering.load(Ordering::Acquire))
                 {
                     // The head is whole; its body has a limit of its own.
                     self.deadline = None;

@@ -13,13 +13,26 @@ use tonic_prost::ProstCodec;
 use crate::support::{
     Server, busy, eventually,
     grpc::{Grpc, error},
-    http::{JSON_LENGTH, connect, get, head, read},
+    http::{JSON_LENGTH, connect, exchange, get, head, read},
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
 
 /// Flags with the minimum read timeout.
 const IMPATIENT: &[&str] = &["--read_timeout_seconds", "1"];
+
+#[test]
+fn a_connection_between_requests_has_no_limit_of_a_head() {
+    let server = Server::start_with("dummy", IMPATIENT);
+    let mut stream = connect(&server);
+    let live = head("GET", "/v2/health/live", 0, &[]);
+    // Requests one after the other for longer than the limit, and then none.
+    for pause in [400, 400, 400, 400, 1600] {
+        assert_eq!(exchange(&mut stream, &live, b"").status, 200);
+        sleep(Duration::from_millis(pause));
+    }
+    assert_eq!(exchange(&mut stream, &live, b"").status, 200);
+}
 
 #[test]
 fn a_client_that_leaves_within_a_body_is_forgotten() {
