@@ -471,7 +471,12 @@ mod tests {
     };
 
     fn http2(stream: DuplexStream) -> Paced<DuplexStream> {
-        Paced::http2(stream, PATIENCE, 1 << 10, Unread::new(&Budget::new(1 << 20)))
+        Paced::http2(
+            stream,
+            PATIENCE,
+            1 << 10,
+            Unread::new(&Budget::new(1 << 20)),
+        )
     }
 
     #[tokio::test(start_paused = true)]
