@@ -24,7 +24,7 @@ use super::python::python;
 /// Size of a message in bytes, about that of a small call.
 const SIZE: usize = 128;
 
-/// What runs in the other process.
+/// Program of the other process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Beyond {
     /// This program.

@@ -68,9 +68,12 @@ const SEND_BUFFER: usize = 2 << 20;
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
 const HEAD: usize = 400 << 10;
 
-/// How long a client of HTTP/1 that has no request in flight when the server stops may still send one: it may be about to,
-/// or have done so already. It is answered, and told that the connection ends.
-const LAST: Duration = Duration::from_millis(250);
+/// How long a client that has no request in flight when the server stops may still send one: it may be about to, or have
+/// done so already. It is answered, and told that the connection ends.
+pub(super) const LAST: Duration = Duration::from_millis(250);
+
+/// How long connections are accepted after that: those that wait in the system's queue would get a reset when it closes.
+const ACCEPTING: Duration = Duration::from_millis(50);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
@@ -213,7 +216,6 @@ pub(super) fn serve(
 impl Connections {
     /// Stops accepting, lets connections end what they are at, and drops them after a limit.
     pub(super) async fn close(self, limit: Duration) {
-        drop(self.accepting);
         self.stop.send_replace(true);
         if tokio::time::timeout(limit, self.stop.closed())
             .await
@@ -221,6 +223,7 @@ impl Connections {
         {
             tracing::debug!("closing connections that did not close themselves");
         }
+        drop(self.accepting);
     }
 }
 
@@ -320,9 +323,15 @@ impl Side {
                     .detach();
                 }
             };
+            let mut stop = self.stop.clone();
+            let ended = async {
+                stopped(&mut stop).await;
+                sleep(ACCEPTING).await;
+            };
             tokio::select! {
                 () = accepts => {}
                 () = self.terms.reaper.run() => {}
+                () = ended => {}
             }
         })
     }
@@ -526,7 +535,7 @@ pub(super) async fn stopped(stop: &mut Stop) {
 }
 
 /// Runs a connection to its end, polled in its own way; after the sign to stop, or when it is old or
-/// asked to, to the end of what it is at. One that never had a request over HTTP/2 is dropped.
+/// asked to, to the end of what it is at, with a moment for a last request.
 async fn drive<C: GracefulConnection>(
     connection: C,
     mut poll: impl FnMut(Pin<&mut C>, &mut Context<'_>) -> Poll<C::Output>,
@@ -571,9 +580,6 @@ async fn drive<C: GracefulConnection>(
                 is_stopping = true;
                 let is_at_work = watchdog.is_at_work();
                 watchdog.stop();
-                if !is_at_work && !watchdog.awaits_last() {
-                    return Ok(());
-                }
                 if !is_at_work {
                     last = Some(Box::pin(sleep(LAST)));
                     continue;

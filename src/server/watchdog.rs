@@ -102,12 +102,6 @@ impl Watchdog {
         }
     }
 
-    /// Returns whether a request may come at any time for which the connection is at its end: HTTP/1 has no word for that
-    /// between requests.
-    pub(super) fn awaits_last(&self) -> bool {
-        matches!(self.work, Work::Http1(_))
-    }
-
     /// Notes that the server stops.
     pub(super) fn stop(&self) {
         if let Work::Http1(turn) = &self.work {

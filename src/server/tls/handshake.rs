@@ -2,7 +2,12 @@
 
 use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
-use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::Semaphore, time::timeout};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{ServerTls, TlsProtocol};
@@ -10,7 +15,7 @@ use crate::{
     config::Flags,
     frontends::access::Peer,
     server::{
-        accept::{Stop, stopped},
+        accept::{LAST, Stop, stopped},
         limits::LogLimit,
         linger::Linger,
         reaper::Reaper,
@@ -69,7 +74,10 @@ impl Handshakes {
         tokio::select! {
             secured = self.attempt(stream, peer) => secured,
             () = poll_fn(|context| watchdog.poll_asked(Close::Now, context)) => None,
-            () = stopped(&mut stop) => None,
+            () = async {
+                stopped(&mut stop).await;
+                sleep(LAST).await;
+            } => None,
         }
     }
 

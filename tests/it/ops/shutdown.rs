@@ -15,7 +15,7 @@ use crate::support::{
     Server, busy,
     grpc::{Grpc, error},
     http::{connect, exchange, get, head, post},
-    infer,
+    infer, thread,
 };
 
 /// Time limit of a shutdown with nothing to wait for, on a machine busy with other tests.
@@ -199,6 +199,38 @@ fn a_request_that_comes_when_idle_connections_close_is_answered() {
         read.is_ok() && answer.starts_with("http/1.1 500") && answer.contains("connection: close")
     });
     assert!(is_answered);
+}
+
+/// Asks over connections of its own until nothing listens; returns how often one was closed without an answer.
+fn cut_connections(port: u16) -> usize {
+    let request = head("GET", "/v2/health/ready", 0, &[]);
+    let mut cut = 0;
+    while let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+        let mut status = [0; 12];
+        let asked = stream.write_all(request.as_bytes());
+        match asked.and_then(|()| stream.read_exact(&mut status)) {
+            Ok(()) => assert_eq!(status[..9], *b"HTTP/1.1 "),
+            Err(_) => cut += 1,
+        }
+    }
+    cut
+}
+
+#[test]
+fn connections_that_wait_when_the_server_stops_are_answered() {
+    // One may come in the moment in which the port closes.
+    let is_none_cut = (0..5).any(|_| {
+        let mut server = Server::start("dummy");
+        let port = server.rest_port;
+        let clients: Vec<_> = (0..8)
+            .map(|_| thread(move || cut_connections(port)))
+            .collect();
+        server.signal("TERM");
+        let cut: usize = clients.into_iter().map(|it| it.join().unwrap()).sum();
+        assert_eq!(server.wait().code(), Some(0), "{}", server.log());
+        cut == 0
+    });
+    assert!(is_none_cut);
 }
 
 #[test]
