@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::Incoming,
@@ -298,29 +299,8 @@ impl Side {
                 }
             };
             let accepts = async {
-                while let Some((stream, peer, place)) = self.next(&listener).await {
-                    let (service, access) = (service.clone(), access.clone());
-                    let (terms, stop) = (self.terms.clone(), self.stop.clone());
-                    let tls = self.tls.clone();
-                    Task::spawn(async move {
-                        let stream = match tls {
-                            None => Some(stream),
-                            // On its own, so that connections without it have no room for it.
-                            Some(tls) => {
-                                let reaper = Arc::clone(&terms.reaper);
-                                Box::pin(tls.secure(stream, peer, reaper, stop.clone())).await
-                            }
-                        };
-                        if let Some(stream) = stream {
-                            let mut client = Client::of(peer);
-                            if service.reads_certificates() {
-                                client.names = stream.certificate_names();
-                            }
-                            connection(stream, client, service, access, terms, stop).await;
-                        }
-                        drop(place);
-                    })
-                    .detach();
+                while let Some(admitted) = self.next(&listener).await {
+                    self.start(admitted, &service, &access);
                 }
             };
             let mut stop = self.stop.clone();
@@ -333,11 +313,43 @@ impl Side {
                 () = self.terms.reaper.run() => {}
                 () = ended => {}
             }
+            for (stream, peer) in listener.waiting() {
+                // Nobody waits for a place any more.
+                if let Some(Some(admitted)) = self.admit(stream, peer).now_or_never() {
+                    self.start(admitted, &service, &access);
+                }
+            }
         })
     }
 
+    /// Serves a connection on a task of its own.
+    fn start(&self, (stream, peer, place): Admitted, service: &Service, access: &AccessLog) {
+        let (service, access) = (service.clone(), access.clone());
+        let (terms, stop) = (self.terms.clone(), self.stop.clone());
+        let tls = self.tls.clone();
+        Task::spawn(async move {
+            let stream = match tls {
+                None => Some(stream),
+                // On its own, so that connections without it have no room for it.
+                Some(tls) => {
+                    let reaper = Arc::clone(&terms.reaper);
+                    Box::pin(tls.secure(stream, peer, reaper, stop.clone())).await
+                }
+            };
+            if let Some(stream) = stream {
+                let mut client = Client::of(peer);
+                if service.reads_certificates() {
+                    client.names = stream.certificate_names();
+                }
+                connection(stream, client, service, access, terms, stop).await;
+            }
+            drop(place);
+        })
+        .detach();
+    }
+
     /// Waits for a connection, and for its place.
-    async fn next(&self, listener: &Acceptor) -> Option<(Stream, Peer, Place)> {
+    async fn next(&self, listener: &Acceptor) -> Option<Admitted> {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -350,22 +362,29 @@ impl Side {
                     continue;
                 }
             };
-            let source = peer.source();
-            let Some(counted) = self.addresses.count(source) else {
-                if let Some(more) = self.crowded.next() {
-                    tracing::warn!(
-                        more,
-                        "closed a {} connection of {source}, which has as many open as one address \
-                         may; see --max-connections-per-address",
-                        self.name,
-                    );
-                }
-                continue;
-            };
-            stream.prepare();
-            let permit = self.place().await?;
-            return Some((stream, peer, (permit, counted)));
+            if let Some(admitted) = self.admit(stream, peer).await {
+                return Some(admitted);
+            }
         }
+    }
+
+    /// Counts a connection with those of its address, and waits for its place; `None` if there are too many.
+    async fn admit(&self, stream: Stream, peer: Peer) -> Option<Admitted> {
+        let source = peer.source();
+        let Some(counted) = self.addresses.count(source) else {
+            if let Some(more) = self.crowded.next() {
+                tracing::warn!(
+                    more,
+                    "closed a {} connection of {source}, which has as many open as one address \
+                     may; see --max-connections-per-address",
+                    self.name,
+                );
+            }
+            return None;
+        };
+        stream.prepare();
+        let permit = self.place().await?;
+        Some((stream, peer, (permit, counted)))
     }
 
     /// Waits for a place; never `None`, since the semaphore is not closed.
@@ -388,6 +407,9 @@ impl Side {
         place.ok()
     }
 }
+
+/// A connection that was let in.
+type Admitted = (Stream, Peer, Place);
 
 /// The place of a connection, among all and among those of its address.
 type Place = (OwnedSemaphorePermit, Counted);

@@ -22,6 +22,9 @@ use crate::{frontends::access::Peer, tls};
 /// again as often.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// The most connections that are taken from the system's queue at the end; it holds no more unless it was set to.
+const MAX_WAITING: usize = 4096;
+
 /// An open port or Unix socket.
 #[derive(Debug)]
 pub enum Listener {
@@ -59,6 +62,39 @@ impl Acceptor {
                 Self::Unix { file, listener }
             }
         })
+    }
+
+    /// Takes the connections that wait in the system's queue; nothing listens when they are dropped.
+    pub(super) fn waiting(self) -> Vec<(Stream, Peer)> {
+        let mut all = Vec::new();
+        match self {
+            Self::Tcp(listener) => {
+                let Ok(listener) = listener.into_std() else {
+                    return all;
+                };
+                for (stream, peer) in (0..MAX_WAITING).map_while(|_| listener.accept().ok()) {
+                    let is_set = stream.set_nonblocking(true);
+                    if let (Ok(()), Ok(stream)) = (is_set, TcpStream::from_std(stream)) {
+                        all.push((Stream::Tcp(stream), Peer::of_address(peer)));
+                    }
+                }
+            }
+            Self::Unix { listener, .. } => {
+                let Ok(listener) = listener.into_std() else {
+                    return all;
+                };
+                for (stream, _) in (0..MAX_WAITING).map_while(|_| listener.accept().ok()) {
+                    let is_set = stream.set_nonblocking(true);
+                    if let (Ok(()), Ok(stream)) = (is_set, UnixStream::from_std(stream))
+                        && let Ok(credentials) = stream.peer_cred()
+                    {
+                        let (user, process) = (credentials.uid(), credentials.pid());
+                        all.push((Stream::Unix(stream), Peer::Unix { user, process }));
+                    }
+                }
+            }
+        }
+        all
     }
 
     /// Waits for the next connection.
