@@ -1,6 +1,11 @@
 //! States of files, by which a change is seen without reading them.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// States of several files, each `None` while it is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,6 +85,29 @@ impl Changes {
     /// Notes that the files are in use.
     pub(crate) fn taken(&mut self) {
         self.refused = None;
+    }
+}
+
+/// Counts of the times that changed files were read, by whether they could be used.
+#[derive(Debug, Default)]
+pub(crate) struct FileReloads {
+    success: AtomicU64,
+    fail: AtomicU64,
+}
+
+impl FileReloads {
+    /// Counts a reading.
+    pub(crate) fn count(&self, well: bool) {
+        let count = if well { &self.success } else { &self.fail };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Returns the results with their numbers.
+    pub(crate) fn get(&self) -> [(&'static str, u64); 2] {
+        [
+            ("success", self.success.load(Relaxed)),
+            ("fail", self.fail.load(Relaxed)),
+        ]
     }
 }
 

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, chain},
-    stamps::{Changes, Stamps},
+    stamps::{Changes, FileReloads, Stamps},
     task,
 };
 
@@ -51,6 +51,8 @@ pub struct Auth {
     changes: Mutex<Changes>,
     /// Wish for new keys of issuers.
     wanted: Notify,
+    /// Times that the file was read again.
+    reloads: Arc<FileReloads>,
     denials: Arc<DenialCounts>,
     unserved: UnservedPatterns,
 }
@@ -114,6 +116,7 @@ impl Auth {
             changes: Mutex::new(Changes::new(stamps)),
             wanted: Notify::new(),
             denials: Arc::default(),
+            reloads: Arc::default(),
             unserved: UnservedPatterns::default(),
         })
     }
@@ -145,6 +148,11 @@ impl Auth {
     /// Returns the counts of requests that were denied.
     pub fn denials(&self) -> &Arc<DenialCounts> {
         &self.denials
+    }
+
+    /// Returns the counts of the times that the file was read again.
+    pub(crate) fn reloads(&self) -> &Arc<FileReloads> {
+        &self.reloads
     }
 
     /// Returns how many attempts of an address may fail in a minute; 0 for any number.
@@ -320,6 +328,7 @@ impl Auth {
                 }
             }
             let (rules, stamps) = Self::read(&this.path, this.terms);
+            this.reloads.count(rules.is_ok());
             match rules {
                 Ok(rules) => {
                     // The key sets may be other files.

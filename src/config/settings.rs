@@ -248,6 +248,7 @@ impl ModelConfig {
             stateful: flags.stateful,
             sequences_file: None,
             settings_error: None,
+            model_file: None,
             advice: None,
             state_mode: flags.state_mode.unwrap_or_default(),
             batching: match flags.sequence_batch {

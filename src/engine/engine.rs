@@ -294,6 +294,16 @@ impl Engine {
     /// Fails with the text and code that clients of `POST /v1/config/reload` know; what can be
     /// brought up to date is, all the same.
     pub async fn reload(&self) -> Result<Reload> {
+        self.reload_after(Ok(())).await
+    }
+
+    /// Does the same after another part of the reload, which counts as failed if either has, and whose error
+    /// is in the answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::reload`], and if the other part has.
+    pub async fn reload_after(&self, before: Result<()>) -> Result<Reload> {
         let busy = || {
             Error::new(
                 ErrorKind::Overloaded,
@@ -302,8 +312,17 @@ impl Engine {
         };
         let (reply, answer) = oneshot::channel();
         let reloads = self.reloads.get().ok_or_else(busy)?;
-        reloads.try_send(reply).map_err(|_| busy())?;
-        answer.await.map_err(|_| busy())?
+        let is_well = before.is_ok();
+        let request = ReloadRequest { reply, is_well };
+        reloads.try_send(request).map_err(|_| busy())?;
+        let answer = answer.await.map_err(|_| busy())?;
+        match (answer, before) {
+            (Err(error), Err(before)) => {
+                let text = format!("{}; {}", error.message(), before.message());
+                Err(Error::new(error.kind(), text))
+            }
+            (answer, before) => before.and(answer),
+        }
     }
 
     /// Opens the way for wishes for a reload; at most so many wait.
@@ -371,5 +390,10 @@ pub enum Reload {
     Unchanged,
 }
 
-/// Reply to a request for a reload.
-pub type ReloadRequest = oneshot::Sender<Result<Reload>>;
+/// Request for a reload.
+pub struct ReloadRequest {
+    /// Channel of the reply.
+    pub(super) reply: oneshot::Sender<Result<Reload>>,
+    /// Whether nothing has failed of what comes before it.
+    pub(super) is_well: bool,
+}

@@ -72,6 +72,8 @@ pub enum Family {
     Loads,
     /// Reloads of the server.
     Reloads,
+    /// Readings of files that are followed beside the configuration.
+    FileReloads,
 }
 
 /// Kind of a family's samples.
@@ -100,7 +102,7 @@ type Entry = (Family, &'static str, SampleKind, bool, &'static str);
 
 /// Every family, in the order of the enum and of the page.
 #[rustfmt::skip]
-const TABLE: [Entry; 34] = {
+const TABLE: [Entry; 35] = {
     use Family as F;
     use SampleKind::{Counter, Gauge, Histogram};
     [
@@ -138,6 +140,7 @@ const TABLE: [Entry; 34] = {
     (F::RequestsDenied, "ovms_requests_denied", Counter, true, "Number of requests rejected because of their credentials or rights."),
     (F::Loads, "ovms_loads", Counter, true, "Number of loads of the versions of a model, of a DAG or of a graph."),
     (F::Reloads, "ovms_reloads", Counter, true, "Number of reloads of the configuration and of the model folders."),
+    (F::FileReloads, "ovms_file_reloads", Counter, true, "Number of times that the file of identities, or the files of TLS, were read again."),
     ]
 };
 

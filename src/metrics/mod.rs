@@ -27,7 +27,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{auth::DenialCounts, quota::QuotaCounts};
+use crate::{auth::DenialCounts, quota::QuotaCounts, stamps::FileReloads};
 
 pub use batches::BatchRun;
 pub use families::{Families, Family, NameError, SampleKind};
@@ -57,6 +57,8 @@ pub struct Metrics {
     denied: OnceLock<Arc<DenialCounts>>,
     /// Reloads of the server.
     reloads: reporter::Outcomes,
+    /// Readings of files that are followed beside the configuration, by what they are.
+    file_reloads: Mutex<BTreeMap<&'static str, Arc<FileReloads>>>,
     models: Mutex<BTreeMap<String, Model>>,
 }
 
@@ -101,6 +103,7 @@ impl Metrics {
             limited: OnceLock::new(),
             denied: OnceLock::new(),
             reloads: reporter::Outcomes::default(),
+            file_reloads: Mutex::default(),
             models: Mutex::default(),
         }))
     }
@@ -145,6 +148,11 @@ impl Metrics {
         self.denied.get_or_init(|| counts);
     }
 
+    /// Shows these counts of readings of files from now on.
+    pub(crate) fn show_file_reloads(&self, file: &'static str, counts: Arc<FileReloads>) {
+        self.file_reloads.lock().insert(file, counts);
+    }
+
     /// Writes the page of a server that has so much to do, if there is one.
     pub fn page(&self, levels: ServerLevels) -> Option<String> {
         self.page_as(PageFormat::Text, levels)
@@ -177,6 +185,7 @@ impl Metrics {
             limited: self.limited.get().map(Arc::as_ref),
             denied: self.denied.get().map(Arc::as_ref),
             reloads: &self.reloads,
+            file_reloads: self.file_reloads.lock().clone(),
         };
         Some(page::write(format, families, &models, server))
     }

@@ -4,6 +4,7 @@
 //! scripts that read the page of the C++ server expect.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     sync::{
         Arc,
@@ -26,6 +27,7 @@ use crate::{
     auth::DenialCounts,
     quota::{ClientLimit, QuotaCounts},
     request::{ApiFamily, Interface, RequestOrigin},
+    stamps::FileReloads,
 };
 
 /// The figures of one model, by version.
@@ -109,6 +111,8 @@ pub(super) struct ServerFigures<'a> {
     pub(super) denied: Option<&'a DenialCounts>,
     /// Its reloads.
     pub(super) reloads: &'a Outcomes,
+    /// Readings of the files that it follows beside its configuration.
+    pub(super) file_reloads: BTreeMap<&'static str, Arc<FileReloads>>,
 }
 
 /// Writes the page of the chosen families.
@@ -255,6 +259,16 @@ pub(super) fn write(
     page.family(F::Reloads, |page| {
         outcomes(page, F::Reloads, "", server.reloads);
     });
+    if !server.file_reloads.is_empty() {
+        page.family(F::FileReloads, |page| {
+            for (file, counts) in &server.file_reloads {
+                for (result, count) in counts.get() {
+                    let labels = format!(r#"file="{file}",result="{result}""#);
+                    page.sample(F::FileReloads, "", &labels, count);
+                }
+            }
+        });
+    }
     if format == PageFormat::OpenMetrics {
         page.line(format_args!("# EOF"));
     }

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     request::{ApiFamily, Interface, RequestOrigin},
+    stamps::FileReloads,
 };
 
 const GRPC: RequestOrigin = RequestOrigin {
@@ -232,6 +233,20 @@ fn loads_and_reloads_count_by_how_they_went() {
     ovms_loads{name="dummy",result="fail"} 1
     ovms_reloads{result="success"} 0
     ovms_reloads{result="fail"} 1
+    "#);
+}
+
+#[test]
+fn files_that_are_followed_count_by_whether_they_could_be_used() {
+    let metrics = metrics(&["ovms_file_reloads"]);
+    let all = || lines(&metrics, "ovms_");
+    assert_eq!(all(), "");
+    let counts = Arc::new(FileReloads::default());
+    metrics.show_file_reloads("tls", Arc::clone(&counts));
+    counts.count(false);
+    insta::assert_snapshot!(all(), @r#"
+    ovms_file_reloads{file="tls",result="success"} 0
+    ovms_file_reloads{file="tls",result="fail"} 1
     "#);
 }
 

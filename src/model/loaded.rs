@@ -203,11 +203,11 @@ const AUTO_SHAPE: &str =
     "a shape or batch_size of auto is for models without state; set lengths or a range";
 
 /// Returns whether a model has variables, as the files of its highest version say; `None` if they do not. Blocks.
-pub(crate) fn has_state(base_path: &Path, low_latency: bool) -> Option<bool> {
+pub(crate) fn has_state(base_path: &Path, options: &LoadOptions) -> Option<bool> {
     let versions = repository::versions(base_path).ok()?;
     let (_, folder) = versions.last()?;
-    let files = repository::files(folder).ok()?;
-    has_variables(&files, &IrFacts::read(&files), low_latency)
+    let files = repository::files_as(folder, options.model_file.as_deref()).ok()?;
+    has_variables(&files, &IrFacts::read(&files), options.low_latency)
 }
 
 /// Returns whether a model has variables. The runtime reads formats other than its own without any, unless it makes
@@ -268,7 +268,7 @@ fn with_load<T>(
     if let Some(error) = &options.settings_error {
         return Err(VersionFailure::Settings(Arc::clone(error)));
     }
-    let files = repository::files(folder)?;
+    let files = repository::files_as(folder, options.model_file.as_deref())?;
     let folder = files.folder();
     let names = mapping::read(folder).map_err(|error| {
         let file = mapping::path(folder);

@@ -101,6 +101,20 @@ pub enum RepositoryError {
         expected()
     )]
     NoModel(PathBuf),
+    /// A version folder has no model of the name that a `config.pbtxt` gives.
+    #[error(
+        "File not found or cannot open - default_model_filename of config.pbtxt is {name}, which cannot be served of \
+         {}: {reason}; add that file, or remove the setting",
+        folder.display()
+    )]
+    Named {
+        /// The name.
+        name: String,
+        /// The version folder.
+        folder: PathBuf,
+        /// Why there is no such model.
+        reason: String,
+    },
     /// A version folder cannot be read.
     #[error("File not found or cannot open - {}", path.display())]
     Read {
@@ -247,6 +261,39 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
     files_among(version, names)
 }
 
+/// Finds the model in a version folder by the name of its file, if that is given; otherwise as [`files`], as also the
+/// one that a file is.
+///
+/// # Errors
+///
+/// Fails as that, and if there is no model of that name.
+pub fn files_as(version: &Path, name: Option<&str>) -> Result<ModelFiles, RepositoryError> {
+    let Some(name) = name.filter(|_| !version.is_file()) else {
+        return files(version);
+    };
+    let fail = |reason| RepositoryError::Named {
+        name: name.to_owned(),
+        folder: version.to_owned(),
+        reason,
+    };
+    let is_plain = matches!(
+        Path::new(name).components().collect::<Vec<_>>()[..],
+        [Component::Normal(_)]
+    );
+    if !is_plain {
+        return Err(fail("expected a name without a path".to_owned()));
+    }
+    let path = version.join(name);
+    match path.metadata() {
+        Err(error) => Err(fail(error.to_string())),
+        Ok(found) if found.is_dir() => files(&path),
+        Ok(_) => of_file(&path).ok_or_else(|| match missing_part(&path) {
+            Some(part) => fail(format!("there is no {} beside it", part.display())),
+            None => fail(format!("expected {}", expected())),
+        }),
+    }
+}
+
 /// Finds the model among all that a folder has.
 fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, RepositoryError> {
     // The order in a folder is the file system's; the first by name is the same everywhere.
@@ -276,7 +323,7 @@ fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, Rep
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{RepositoryError, files, survey, versions};
+    use super::{RepositoryError, files, files_as, survey, versions};
 
     fn touch(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
@@ -298,6 +345,31 @@ mod tests {
         assert_eq!(survey.versions, expected);
         let ignored: Vec<&str> = survey.ignored.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(ignored, ["3.tmp", "9.bak", "backup"]);
+    }
+
+    #[test]
+    fn a_name_chooses_among_the_models_of_a_folder() {
+        let root = tempfile::tempdir().unwrap();
+        touch(root.path(), &["a.onnx", "b.onnx", "c.xml", "notes.txt"]);
+        let found = |name| files_as(root.path(), name).map(|files| files.model);
+        assert_eq!(found(None).unwrap(), root.path().join("a.onnx"));
+        assert_eq!(found(Some("b.onnx")).unwrap(), root.path().join("b.onnx"));
+        let shown = root.path().display().to_string();
+        let error = |name| {
+            found(Some(name))
+                .unwrap_err()
+                .to_string()
+                .replace(&shown, "FOLDER")
+        };
+        let errors = ["d.onnx", "c.xml", "../b.onnx"].map(error).join("\n");
+        insta::assert_snapshot!(errors, @"
+        File not found or cannot open - default_model_filename of config.pbtxt is d.onnx, which cannot be served of FOLDER: No such file or directory (os error 2); add that file, or remove the setting
+        File not found or cannot open - default_model_filename of config.pbtxt is c.xml, which cannot be served of FOLDER: there is no FOLDER/c.bin beside it; add that file, or remove the setting
+        File not found or cannot open - default_model_filename of config.pbtxt is ../b.onnx, which cannot be served of FOLDER: expected a name without a path; add that file, or remove the setting
+        ");
+        // One that is a file itself is that file.
+        let file = root.path().join("a.onnx");
+        assert_eq!(files_as(&file, Some("b.onnx")).unwrap().model, file);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct LoadOptions {
     pub sequences_file: Option<PathBuf>,
     /// Error of a `config.pbtxt` that cannot be read, with which the model is refused; none otherwise.
     pub settings_error: Option<Arc<str>>,
+    /// Name of the model file in version folders, as a `config.pbtxt` gives it; found by its ending if `None`.
+    pub model_file: Option<Arc<str>>,
     /// Next step where the options do not fit the model; none if they are for it alone.
     pub advice: Option<Arc<str>>,
     /// Where the states of sequences are kept, if the model allows it.

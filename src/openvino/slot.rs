@@ -8,7 +8,7 @@
 //! the tensors that the slot lends it, so that a sequence takes memory for its state, and none for
 //! inputs and outputs; unless they are small.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use openvino::{ElementType, InferenceError, InferenceErrorKind};
@@ -26,7 +26,7 @@ use super::{
     strings,
 };
 use crate::{
-    error::Error,
+    error::{Error, chain},
     tensor::{DataType, Dim, Tensor, transpose},
 };
 
@@ -122,6 +122,35 @@ pub(super) struct Slot {
     pub(super) states: Option<Box<SlotStates>>,
     /// Infer requests for batches, smallest first.
     pub(super) batches: Vec<BatchSlot>,
+    /// Strings of the last run that the slot's own infer request may still have.
+    leftovers: Leftovers,
+}
+
+/// Strings of a run that an infer request may still have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leftovers {
+    /// None at any time: the model does not have strings as inputs and as outputs.
+    Never,
+    /// None at the moment.
+    Gone,
+    /// Those of a run that failed.
+    OfFailure,
+    /// Those of a run.
+    OfRun,
+}
+
+impl Leftovers {
+    /// Returns whether strings can get from inputs to outputs at all.
+    fn of_model(inputs: &[Described], outputs: &[Described]) -> Self {
+        let has_strings = |all: &[Described]| {
+            let mut dtypes = all.iter().map(|described| described.info.dtype);
+            dtypes.any(|dtype| dtype == DataType::String)
+        };
+        match has_strings(inputs) && has_strings(outputs) {
+            true => Self::Gone,
+            false => Self::Never,
+        }
+    }
 }
 
 /// Source of the infer requests of a slot.
@@ -130,6 +159,8 @@ enum Engine {
     Own(Bound),
     /// Infer requests of the sequences, which the model makes.
     OfSequences(Arc<Maker>),
+    /// None any more: the slot ends.
+    Ended,
 }
 
 /// The tensor that a request's bytes are copied into, made again when the shape changes.
@@ -166,6 +197,7 @@ impl Slot {
         let request = model
             .create_infer_request()
             .map_err(runtime("create an infer request"))?;
+        let leftovers = Leftovers::of_model(inputs, outputs);
         let inputs = inputs
             .iter()
             .map(|described| {
@@ -196,6 +228,7 @@ impl Slot {
             resting: Vec::new(),
             states: states.map(Box::new),
             batches: Vec::new(),
+            leftovers,
         })
     }
 
@@ -229,6 +262,7 @@ impl Slot {
             resting: resting.collect::<Result<_, SlotError>>()?,
             states: None,
             batches: Vec::new(),
+            leftovers: Leftovers::Never,
         })
     }
 
@@ -324,6 +358,9 @@ impl Slot {
         wanted: &[usize],
         limit: Option<Limit<'_>>,
     ) -> Result<Vec<Tensor>, SlotError> {
+        if self.leftovers != Leftovers::Never && self.is_reshaped_by(inputs) {
+            self.forget_strings(false)?;
+        }
         let mut passing = SequenceState::default();
         let (bound, lends) = match &mut self.engine {
             Engine::Own(own) => (own, false),
@@ -332,6 +369,7 @@ impl Slot {
                 Kept::Borrowing(bound) => (bound, true),
                 Kept::Values(_) => return Err(other_mode()),
             },
+            Engine::Ended => return Err(other_mode()),
         };
         let request = &mut bound.request;
         let mut renewed = false;
@@ -366,9 +404,15 @@ impl Slot {
             }
             bound.set = self.set;
         }
+        if self.leftovers != Leftovers::Never {
+            self.leftovers = Leftovers::OfFailure;
+        }
         match limit {
             None => request.infer().map_err(runtime(INFER))?,
             Some(limit) => infer_within(request, limit)?,
+        }
+        if self.leftovers != Leftovers::Never {
+            self.leftovers = Leftovers::OfRun;
         }
         let outputs = wanted
             .iter()
@@ -387,6 +431,70 @@ impl Slot {
             bound.set = 0;
         }
         outputs
+    }
+
+    /// Returns whether a run on inputs gives any of them another shape.
+    fn is_reshaped_by(&self, inputs: &[SlotInput]) -> bool {
+        let mut pairs = inputs
+            .iter()
+            .filter_map(|given| Some((given, self.inputs.get(given.port)?)));
+        pairs.any(|(given, input)| input.shape != given.shape)
+    }
+
+    /// Has the slot's own infer request forget the strings of its last run, at the end of the slot or before its
+    /// tensors change their shapes.
+    ///
+    /// Some operators of the CPU plugin, such as Identity, Slice, and Split, copy strings with their addresses. Two
+    /// strings have the same memory then, and the plugin frees it a second time when it makes its own tensors
+    /// anew or ends them, which ends the process. What a run on strings without memory copies can be freed.
+    fn forget_strings(&mut self, at_end: bool) -> Result<(), SlotError> {
+        let left = self.leftovers;
+        let Engine::Own(Bound { request, set }) = &mut self.engine else {
+            return Ok(());
+        };
+        if matches!(left, Leftovers::Never | Leftovers::Gone) {
+            return Ok(());
+        }
+        for (port, input) in self.inputs.iter_mut().enumerate() {
+            match &mut input.tensor {
+                Some(_) if input.dtype != DataType::String => {}
+                // Shapes without dimensions do not change.
+                Some(tensor) if input.shape.is_empty() && at_end => strings::hollow(tensor)?,
+                Some(_) if !input.shape.is_empty() => {
+                    let mut hollow = new_tensor(ElementType::String, &input.shape)?;
+                    strings::hollow(&mut hollow)?;
+                    request
+                        .set_tensor(Side::Input, port, &hollow)
+                        .map_err(runtime("set an input tensor"))?;
+                    input.tensor = None;
+                    input.bound = false;
+                }
+                _ => {}
+            }
+        }
+        *set = 0;
+        let ended = request.infer().map_err(runtime("forget strings"));
+        // One that failed before gets as far as it did then.
+        if ended.is_ok() || left == Leftovers::OfFailure {
+            self.leftovers = Leftovers::Gone;
+            return Ok(());
+        }
+        ended
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Err(error) = self.forget_strings(true) {
+            tracing::warn!(
+                "the memory of an infer request for strings is kept until the server ends, since it cannot be freed \
+                 safely: {}",
+                chain(&error)
+            );
+            if let Engine::Own(own) = mem::replace(&mut self.engine, Engine::Ended) {
+                mem::forget(own.request);
+            }
+        }
     }
 }
 

@@ -161,6 +161,7 @@ pub async fn serve(
     let clients = Clients::new(refused.unwrap_or_default(), settings.budget.clone());
     if let Some(auth) = &auth {
         metrics.show_denials(Arc::clone(auth.denials()));
+        metrics.show_file_reloads("auth", Arc::clone(auth.reloads()));
     }
     let gate = Gate::new(
         engine.clone(),
@@ -173,6 +174,7 @@ pub async fn serve(
         frontends::grpc::service(gate.clone(), intake.with_message_size(message_size));
     health.set(false).await;
     let _certificates = listeners.tls.clone().map(|tls| {
+        metrics.show_file_reloads("tls", Arc::clone(tls.reloads()));
         let interval = TlsSettings::poll(flags);
         Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
     });

@@ -52,6 +52,9 @@ impl<'a> PerModel<'a> {
                 return model;
             }
         };
+        if !is_remote {
+            model.load.model_file = triton::model_file(path).map(Into::into);
+        }
         if let Some(file) = file {
             let is_new = model.stateful.is_none();
             let off = match model.load.batching {
@@ -68,8 +71,7 @@ impl<'a> PerModel<'a> {
             model.add_sequences(file);
             self.stateful.push(name.to_owned());
         } else if self.is_shared && model.stateful.is_some() {
-            let low_latency = model.load.low_latency;
-            if !is_remote && has_state(path, low_latency) == Some(false) {
+            if !is_remote && has_state(path, &model.load) == Some(false) {
                 model.remove_sequences();
                 self.stateless.push(name.to_owned());
             } else {

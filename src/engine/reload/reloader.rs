@@ -188,10 +188,10 @@ impl Reloader {
             };
             tokio::select! {
                 command = commands.recv() => {
-                    let Some(reply) = command else {
+                    let Some(ReloadRequest { reply, is_well }) = command else {
                         return;
                     };
-                    let done = self.pass(Trigger::Asked).await;
+                    let done = self.pass(Trigger::Asked, is_well).await;
                     let (unloaded, answer) = (self.unloaded(wait), answer(&done, self.is_silent));
                     // Beside what follows; bounded, and a client that left is not an error.
                     Task::spawn(async move {
@@ -201,16 +201,17 @@ impl Reloader {
                     .detach();
                 }
                 () = tick => {
-                    self.pass(Trigger::Watch).await;
+                    self.pass(Trigger::Watch, true).await;
                 }
             }
         }
     }
 
     /// Does a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
-    async fn pass(&mut self, trigger: Trigger) -> Done {
+    /// What came before it may have failed already.
+    async fn pass(&mut self, trigger: Trigger, is_well: bool) -> Done {
         let done = self.uncounted_pass(trigger).await;
-        let is_well = done.errors.is_empty();
+        let is_well = is_well && done.errors.is_empty();
         if trigger == Trigger::Asked || done.changed || done.new_file || !is_well {
             self.metrics.count_reload(is_well);
         }

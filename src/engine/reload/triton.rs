@@ -11,9 +11,10 @@ use std::{
 };
 
 use crate::{
-    config::ModelConfig,
+    config::{ModelConfig, VersionPolicy},
     graph::{OutlineField, outline},
     model::storage,
+    openvino::Batching,
 };
 
 /// Name of the file, which is beside the version folders.
@@ -21,6 +22,9 @@ pub(super) const FILE: &str = "config.pbtxt";
 
 /// Maximum size of the file, in bytes.
 const LONGEST: u64 = 1 << 20;
+
+/// The setting that names the model file.
+const FILE_NAME: &str = "default_model_filename";
 
 /// The setting of models with sequences.
 const SEQUENCES: &str = "sequence_batching";
@@ -44,10 +48,7 @@ const COUNTERPARTS: [(&str, &str); 13] = [
     ("optimization", "set plugin_config"),
     ("parameters", "set plugin_config"),
     ("model_warmup", "set warmup"),
-    (
-        "default_model_filename",
-        "the model file is found by its ending",
-    ),
+    (FILE_NAME, "the model file is found by its ending"),
     ("response_cache", "there is no such cache"),
 ];
 
@@ -134,6 +135,15 @@ pub(super) fn sequences(base_path: &Path) -> Option<FileSequences> {
     Some(FileSequences::Unreadable(error))
 }
 
+/// Returns the name that the file of a model at a path gives the model file; `None` if it gives none, or cannot be
+/// read. Blocks.
+pub(super) fn model_file(base_path: &Path) -> Option<String> {
+    let fields = read(&file_of(base_path))?.ok()?;
+    let mut fields = fields.into_iter();
+    let name = fields.find(|field| field.path == FILE_NAME)?.value?;
+    Some(name).filter(|name| !name.is_empty())
+}
+
 /// Returns a warning of the settings in the `config.pbtxt` of a model that have no effect, with their counterparts
 /// here; `None` if there are none. Blocks.
 pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
@@ -151,11 +161,20 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
             ));
         }
     };
+    let load = &model.load;
     let is_meant = |name: &str, value: Option<&str>| match name {
         SEQUENCES => model.stateful.is_none(),
         IDLE => model.stateful.is_some(),
         // Requests have no batch axis then, as it is without a batch size here.
-        "max_batch_size" => value != Some("0"),
+        "max_batch_size" => value != Some("0") && load.batch.is_none(),
+        // What is set here counts.
+        "version_policy" => model.policy == VersionPolicy::default(),
+        "instance_group" => load.nireq == 0 && load.device == "CPU",
+        "dynamic_batching" => load.batching == Batching::Off,
+        "optimization" | "parameters" => load.properties.is_empty(),
+        "model_warmup" => model.warmup.is_empty(),
+        // It is followed where the model lies in a folder of its own.
+        FILE_NAME => load.model_file.is_none() && !Path::new(&model.base_path).is_file(),
         "backend" => value == Some("python"),
         _ => true,
     };
@@ -174,8 +193,11 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{FileSequences, LONGEST, ignored_triton_settings, sequences};
-    use crate::config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig};
+    use super::{FileSequences, LONGEST, ignored_triton_settings, model_file, sequences};
+    use crate::{
+        config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig, VersionPolicy},
+        openvino::{BatchOption, Batching},
+    };
 
     fn model(base_path: &Path, stateful: bool) -> ModelConfig {
         let flags = Flags {
@@ -227,6 +249,30 @@ mod tests {
         ] {
             assert_eq!(read(text), (None, None, false), "{text}");
         }
+    }
+
+    #[test]
+    fn settings_that_are_set_here_are_not_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.pbtxt");
+        let text = "max_batch_size: 8 dynamic_batching { } instance_group [ { count: 2 } ] parameters { key: \"a\" }\n\
+                    default_model_filename: \"b.onnx\" version_policy { all { } } model_warmup [ { name: \"w\" } ]";
+        fs::write(&file, text).unwrap();
+        let mut model = model(folder.path(), false);
+        assert!(ignored_triton_settings(&model).is_some());
+        assert_eq!(model_file(folder.path()).as_deref(), Some("b.onnx"));
+        model.load.batch = Some(BatchOption::Auto);
+        model.load.batching = Batching::Auto;
+        model.load.nireq = 2;
+        model.load.properties = vec![("NUM_STREAMS".to_owned(), "1".to_owned())];
+        model.load.model_file = Some("b.onnx".into());
+        model.policy = VersionPolicy::All;
+        let warning = ignored_triton_settings(&model).unwrap();
+        let warning = warning.replace(&file.display().to_string(), "FILE");
+        assert_eq!(
+            warning,
+            "ignored settings of FILE: model_warmup (set warmup)"
+        );
     }
 
     #[test]

@@ -375,12 +375,11 @@ impl Access {
             Some(auth) => auth.reload().await,
             None => Ok(()),
         };
-        let reload = self.engine.reload().await;
+        let reload = self.engine.reload_after(rights).await;
         if let Some(auth) = &self.auth {
             auth.warn_of_unserved();
         }
-        let reload = reload?;
-        rights.map(|()| reload)
+        reload
     }
 
     /// Takes one of the places of streams, as [`Engine::stream_place`]; the request counts as a stream from then on.

@@ -1,6 +1,7 @@
 //! A model's repository, wherever it is: what the loader looks at.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -174,7 +175,9 @@ fn identity(folder: &Path, base_path: &Path, looks: &mut Looks) -> FileIdentity 
         looks.give_up();
         let names = mapping::path(folder.parent().unwrap_or(folder));
         let files = repository::parts(folder).into_iter().chain([names]);
-        let files = files.chain(labels::paths(folder));
+        let files = files
+            .chain(labels::paths(folder))
+            .chain(named_after(folder));
         facts.extend(files.filter_map(|file| fact(&file, looks)));
     } else if walk(folder, &mut facts, looks).is_err() {
         // An error ends the walk, and the identity is that of the files found until then.
@@ -191,6 +194,22 @@ fn identity(folder: &Path, base_path: &Path, looks: &mut Looks) -> FileIdentity 
     }
     facts.sort();
     FileIdentity::of(facts)
+}
+
+/// Returns the files beside a model file whose names begin with its own, such as `m.onnx.data` with the weights of `m.onnx`.
+fn named_after(file: &Path) -> Vec<PathBuf> {
+    let Some(name) = file.file_name().map(OsStr::as_encoded_bytes) else {
+        return Vec::new();
+    };
+    let beside = fs::read_dir(file.parent().unwrap_or(file));
+    let names = beside.into_iter().flatten().flatten();
+    let is_of_it =
+        |found: &OsStr| found.len() > name.len() && found.as_encoded_bytes().starts_with(name);
+    let paths = names
+        .filter(|entry| is_of_it(&entry.file_name()))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file());
+    paths.take(MAX_FILES).collect()
 }
 
 fn walk(folder: &Path, facts: &mut Vec<String>, looks: &mut Looks) -> io::Result<()> {
@@ -286,5 +305,26 @@ mod tests {
         assert_ne!(changed[0].identity, labelled[0].identity);
         repository.keep_only(&[]).await;
         assert!(folder.exists());
+    }
+
+    #[tokio::test]
+    async fn data_beside_a_model_file_belongs_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("m.onnx");
+        fs::write(&file, "a").unwrap();
+        let base_path = file.display().to_string();
+        let identity = async || {
+            let repository = Repository::open(&base_path, || Err(StorageError::no_cache()));
+            let found = repository.await.unwrap().survey().await.unwrap().versions;
+            found[0].identity
+        };
+        let first = identity().await;
+        fs::write(root.path().join("n.onnx.data"), "b").unwrap();
+        assert_eq!(first, identity().await, "it is another model's");
+        fs::write(root.path().join("m.onnx.data"), "b").unwrap();
+        let with_data = identity().await;
+        assert_ne!(first, with_data);
+        fs::write(root.path().join("m.onnx.data"), "bc").unwrap();
+        assert_ne!(with_data, identity().await);
     }
 }

@@ -112,7 +112,7 @@ impl Tensor {
         Ok(unsafe { slice::from_raw_parts(start, size) })
     }
 
-    /// Returns its bytes, to be changed; they are those of numbers.
+    /// Returns its bytes, to be changed; they are those of numbers, or the fields of strings.
     pub(crate) fn get_raw_data_mut(&mut self) -> Result<&mut [u8]> {
         let (start, size) = (self.start()?, self.get_byte_size()?);
         if size == 0 {

@@ -68,6 +68,18 @@ pub(super) fn write(tensor: &mut Tensor, framed: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Takes the memory from the strings of a tensor, which are new or have none that is missed: they are empty, copies
+/// of their fields can be freed as often as there are any, and nothing can be assigned to them.
+pub(super) fn hollow(tensor: &mut Tensor) -> Result<()> {
+    if !is_known() {
+        return Err(unknown_layout());
+    }
+    let fields = tensor.get_raw_data_mut();
+    // No address, no length.
+    fields.map_err(runtime("reach a string tensor"))?.fill(0);
+    Ok(())
+}
+
 /// Sets the strings by the C interface. It takes them to end at a zero byte, so each zero byte of
 /// their own is another one for now.
 fn set(tensor: &mut Tensor, framed: &[u8], count: usize) -> Result<()> {

@@ -15,7 +15,7 @@ use rustls::{
 
 use crate::{
     config::{ClientAuth, TlsSettings, TlsVersion},
-    stamps::Stamps,
+    stamps::{FileReloads, Stamps},
     tls::{self, CertificateFacts, TlsFileError, TlsFileReason},
 };
 
@@ -29,6 +29,8 @@ static ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 pub struct ServerTls {
     settings: TlsSettings,
     current: ArcSwap<Loaded>,
+    /// Times that the files were read again.
+    reloads: Arc<FileReloads>,
 }
 
 /// A version of the files.
@@ -59,12 +61,18 @@ impl ServerTls {
         Ok(Self {
             current: ArcSwap::from_pointee(Loaded::read(settings)?),
             settings: settings.clone(),
+            reloads: Arc::default(),
         })
     }
 
     /// Returns what the certificate says.
     pub fn facts(&self) -> CertificateFacts {
         self.current.load().facts.clone()
+    }
+
+    /// Returns the counts of the times that the files were read again.
+    pub(super) fn reloads(&self) -> &Arc<FileReloads> {
+        &self.reloads
     }
 
     /// Returns the settings for the next handshake.

@@ -49,7 +49,9 @@ impl ServerTls {
             let loaded = Loaded::read(&this.settings)?;
             loaded.in_time(&this.settings, SystemTime::now())
         });
-        match loaded.await {
+        let loaded = loaded.await;
+        self.reloads.count(loaded.is_ok());
+        match loaded {
             Ok(loaded) => {
                 match loaded.facts == self.facts() {
                     false => tracing::info!("TLS has a new certificate: {}", loaded.facts),

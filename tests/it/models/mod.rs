@@ -3,6 +3,7 @@
 mod bad_models;
 mod batching;
 mod cache;
+mod copied_strings;
 mod devices;
 mod formats;
 mod layouts;

@@ -286,3 +286,34 @@ fn a_file_of_triton_gives_its_model_sequences() {
     server.wait_log("the model folders have changed; with another config.pbtxt: dummy");
     server.wait_log("config.pbtxt: max_batch_size (set batch_size)");
 }
+
+#[test]
+fn a_file_of_triton_names_the_model_file() {
+    let folder = several(&["dummy", "add"]);
+    let of_add = folder.path().join("all/add");
+    let write = |name: &str| {
+        let text = format!("default_model_filename: \"{name}\"");
+        fs::write(of_add.join("config.pbtxt"), text).unwrap();
+    };
+    let other = model("dummy_onnx").join("1/model.onnx");
+    fs::copy(other, of_add.join("1/other.onnx")).unwrap();
+    write("missing.onnx");
+    let server = serve(
+        folder.path(),
+        &["all", "--file_system_poll_wait_seconds", "1"],
+    );
+    let line = server.wait_log("cannot load version 1 of model `add`: ");
+    assert!(
+        line.contains("default_model_filename of config.pbtxt is missing.onnx"),
+        "{line}"
+    );
+    assert!(!is_ready(&server, "add") && is_ready(&server, "dummy"));
+    write("other.onnx");
+    eventually("the model is served", || {
+        is_ready(&server, "add").then_some(())
+    });
+    // Not the IR beside it, which has two.
+    let inputs = get(&server, "/v2/models/add").json()["inputs"].clone();
+    assert_eq!(inputs.as_array().unwrap().len(), 1, "{inputs}");
+    assert!(!server.log().contains("ignored settings"));
+}

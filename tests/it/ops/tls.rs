@@ -345,6 +345,13 @@ fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
     server.wait_log("TLS goes on with the certificate that is valid until");
     let mismatch = server.wait_log("the key is not that of the certificate in");
     assert!(mismatch.contains(" WARN "), "{mismatch}");
+    let page = curl(&server, &ca, "/metrics");
+    let is_counted = |result: &str| {
+        let start = format!(r#"ovms_file_reloads{{file="tls",result="{result}"}}"#);
+        let mut lines = page.lines();
+        lines.any(|line| line.starts_with(&start) && !line.ends_with(" 0"))
+    };
+    assert!(is_counted("success") && is_counted("fail"), "{page}");
     good(
         &infer(&server, "kserve-grpc", &["--cacert", &ca]),
         "after a mismatch",

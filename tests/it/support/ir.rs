@@ -82,3 +82,38 @@ pub(crate) fn strings(base_path: &Path, rank: usize) {
     // A zero keeps a length as it is; no bytes at all are no file of weights.
     fs::write(folder.join("model.bin"), vec![0; size.max(8)]).expect("the folder is ours");
 }
+
+/// Writes version 1 of a model that copies a list of strings, its input `in`, to `out` by an operator of the CPU that copies
+/// their addresses.
+pub(crate) fn copied_strings(base_path: &Path) {
+    let port = |id: u8, names: &str| {
+        format!("<port id=\"{id}\" precision=\"STRING\"{names}><dim>-1</dim></port>")
+    };
+    let text = format!(
+        r#"<?xml version="1.0"?>
+<net name="copied" version="11">
+<layers>
+<layer id="0" name="in" type="Parameter" version="opset1">
+<data shape="?" element_type="string"/><output>{}</output>
+</layer>
+<layer id="1" name="copy" type="Identity" version="opset16">
+<input>{}</input><output>{}</output>
+</layer>
+<layer id="2" name="out/sink" type="Result" version="opset1"><input>{}</input></layer>
+</layers>
+<edges>
+<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+</edges>
+</net>
+"#,
+        port(0, " names=\"in\""),
+        port(0, ""),
+        port(1, " names=\"out\""),
+        port(0, "")
+    );
+    let folder = base_path.join("1");
+    fs::create_dir_all(&folder).expect("the folder is ours");
+    fs::write(folder.join("model.xml"), text).expect("the folder is ours");
+    fs::write(folder.join("model.bin"), "").expect("the folder is ours");
+}

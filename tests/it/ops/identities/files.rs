@@ -12,7 +12,8 @@ fn status(server: &Server, name: &str, path: &str) -> u16 {
 
 #[test]
 fn the_file_is_followed_and_a_faulty_one_is_not() {
-    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "1"]);
+    let flags = ["--metrics_enable", "--file_system_poll_wait_seconds", "1"];
+    let guarded = Guarded::start("", &flags);
     let server = &guarded.server;
     assert_eq!(status(server, "root", "/v2/models/secret"), 200);
     assert_eq!(status(server, "new", "/v2"), 401);
@@ -23,6 +24,16 @@ fn the_file_is_followed_and_a_faulty_one_is_not() {
         "{said}"
     );
     assert_eq!(status(server, "root", "/v2/models/secret"), 200);
+    let header = [("authorization", &*bearer("root"))];
+    let page = send(server, "GET", "/metrics", &header, b"").text();
+    let line = |page: &str, start: &str| {
+        let mut lines = page.lines();
+        lines.any(|line| line.starts_with(start) && !line.ends_with(" 0"))
+    };
+    assert!(
+        line(&page, r#"ovms_file_reloads{file="auth",result="fail"}"#),
+        "{page}"
+    );
     guarded.rewrite(&identity("new", "metadata = [\"secret\"]"));
     server.wait_log("rights are those of");
     eventually("the new rights", || {
@@ -68,6 +79,33 @@ fn a_reload_with_a_faulty_file_says_so() {
     // The old ones still count.
     assert_eq!(status(server, "root", "/v2/models/secret"), 200);
     assert_eq!(status(server, "new", "/v2"), 401);
+}
+
+#[test]
+fn a_faulty_file_counts_as_a_failed_reload() {
+    let flags = ["--metrics_enable", "--file_system_poll_wait_seconds", "0"];
+    let guarded = Guarded::start("", &flags);
+    let server = &guarded.server;
+    let header = [("authorization", &*bearer("root"))];
+    let counts = || {
+        let page = send(server, "GET", "/metrics", &header, b"").text();
+        let lines = page.lines().filter(|line| line.contains("reloads{"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let reload = || send(server, "POST", "/v1/config/reload", &header, b"");
+    guarded.rewrite("[");
+    assert_eq!(reload().status, 412);
+    insta::assert_snapshot!(counts(), @r#"
+    ovms_reloads{result="success"} 0
+    ovms_reloads{result="fail"} 1
+    ovms_file_reloads{file="auth",result="success"} 0
+    ovms_file_reloads{file="auth",result="fail"} 1
+    "#);
+    // The configuration is broken as well: the answer has both.
+    fs::write(guarded.path("config.json"), "{").unwrap();
+    let error = reload().error();
+    assert!(error.contains("Reloading config file failed."), "{error}");
+    assert!(error.contains("; Rights stay as they were - "), "{error}");
 }
 
 /// Starts a server that does not start; returns the failure without what differs.
