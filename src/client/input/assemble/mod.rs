@@ -260,6 +260,16 @@ impl Inputs {
         }
     }
 
+    /// Reports what is to be done to the pixels of images where there are none.
+    fn hear_of_no_image(&self, named: &[(String, Given)]) {
+        let is_image =
+            |given: &Given| matches!(given.content, Content::Image(_) | Content::Images(_));
+        let has_image = named.iter().any(|(_, given)| is_image(given));
+        if self.image.is_any_given() && !has_image {
+            self.remarks.hear(InputRemark::NoImage);
+        }
+    }
+
     /// Returns the sampling rates of the sounds, each once.
     pub fn sampling_rates(&self) -> Vec<u32> {
         let mut rates: Vec<u32> = Vec::new();
@@ -328,6 +338,7 @@ impl Inputs {
         make: impl Fn(Given, Option<&TensorMetadata>, &mut Option<Filler>) -> Result<T, ValueProblem>,
     ) -> Result<Vec<(String, T)>, InputError> {
         let mut named = self.named(model)?;
+        self.hear_of_no_image(&named);
         let mut filler = self.fill.map(Filler::new);
         let mut made = Vec::with_capacity(named.len());
         let mut missing = Vec::new();
@@ -417,6 +428,11 @@ impl Inputs {
         };
         if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
             let input = input.name.clone();
+            let is_decoded = target.dtype().is_ok_and(|dtype| dtype != DataType::String);
+            if is_decoded && self.image.is_of_unit() {
+                let input = input.clone();
+                self.remarks.hear(InputRemark::OfUnit { input });
+            }
             match target.dtype() {
                 Err(_) => self.remarks.hear(InputRemark::Encoded { input }),
                 Ok(DataType::String) if self.image.is_any_given() => {
