@@ -134,7 +134,7 @@ impl BenchPlan {
 
     /// Returns why a report does not take the place of the one that it is compared with: a run that has not passed would
     /// pass the next time, and a part of a run has not all levels.
-    fn is_no_base(&self, report: &BenchReport) -> Option<&'static str> {
+    fn why_no_base(&self, report: &BenchReport) -> Option<&'static str> {
         if report.interrupted {
             Some("was interrupted")
         } else if !report.findings.is_empty() {
@@ -161,7 +161,7 @@ impl BenchPlan {
         }
         let place = self.output.save.as_ref();
         let against = place.filter(|path| self.verdict.is_against(path));
-        let kept = against.zip(self.is_no_base(report));
+        let kept = against.zip(self.why_no_base(report));
         let saved = place.filter(|_| kept.is_none());
         if let Some(path) = saved {
             save::write(path, json() + "\n", true)?;

@@ -63,7 +63,8 @@ fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
 fn the_end_of_an_open_sequence_needs_no_input() {
     let server = stateful("running_total", &[]);
     for api in ALL {
-        let open = words("running_total -i x=[1,2,3,4] --sequence --sequence-id=1 --no-end");
+        let open =
+            words("running_total -i x=[[1,2,3,4],[0,0,0,0]] --sequence --sequence-id=1 --no-end");
         let run = infer(&server, api, &open);
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let last = infer(&server, api, &words("running_total --end --sequence-id 1"));

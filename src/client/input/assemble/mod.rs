@@ -1,5 +1,6 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
+mod hearing;
 mod turns;
 
 use std::{collections::BTreeMap, io::Read, path::Path};
@@ -115,16 +116,6 @@ impl Inputs {
         };
         inputs.hear_of_cuts();
         inputs
-    }
-
-    /// Reports sounds that are shorter than their headers tell.
-    fn hear_of_cuts(&self) {
-        for Given { argument, content } in &self.given {
-            if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
-                let path = argument.source.path().cloned();
-                self.remarks.hear(InputRemark::Cut { path, cut: *cut });
-            }
-        }
     }
 
     /// Returns whether nothing was given and nothing is to be filled.
@@ -247,27 +238,6 @@ impl Inputs {
             content: Content::Samples(Sound::raw(samples)),
         });
         Ok(inputs)
-    }
-
-    /// Reports zeros in the last step of an input; the number of steps if it is known.
-    fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
-        if zeros > 0 {
-            self.remarks.hear(InputRemark::Filled {
-                input: input.unwrap_or_default().to_owned(),
-                steps,
-                zeros,
-            });
-        }
-    }
-
-    /// Reports what is to be done to the pixels of images where there are none.
-    fn hear_of_no_image(&self, named: &[(String, Given)]) {
-        let is_image =
-            |given: &Given| matches!(given.content, Content::Image(_) | Content::Images(_));
-        let has_image = named.iter().any(|(_, given)| is_image(given));
-        if self.image.is_any_given() && !has_image {
-            self.remarks.hear(InputRemark::NoImage);
-        }
     }
 
     /// Returns the sampling rates of the sounds, each once.
@@ -427,22 +397,7 @@ impl Inputs {
             _ => ValueProblem::Outputs,
         };
         if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
-            let input = input.name.clone();
-            let is_decoded = target.dtype().is_ok_and(|dtype| dtype != DataType::String);
-            if is_decoded && self.image.is_of_unit() {
-                let input = input.clone();
-                self.remarks.hear(InputRemark::OfUnit { input });
-            }
-            match target.dtype() {
-                Err(_) => self.remarks.hear(InputRemark::Encoded { input }),
-                Ok(DataType::String) if self.image.is_any_given() => {
-                    self.remarks.hear(InputRemark::Unprepared { input });
-                }
-                Ok(dtype) if !dtype.is_float() && self.image.scales() => {
-                    self.remarks.hear(InputRemark::Rounded { input, dtype });
-                }
-                Ok(_) => {}
-            }
+            self.hear_of_image(&input.name, &target);
         }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {

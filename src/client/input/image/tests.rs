@@ -229,7 +229,7 @@ fn an_image_that_cannot_be_decoded_is_named() {
 
 #[test]
 fn an_image_that_is_cut_short_is_none() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/images/star.jpg");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/images/star.jpg");
     let whole = std::fs::read(path).unwrap();
     let decode = |bytes: &[u8]| {
         let file = named("half.jpg", bytes.to_vec());
