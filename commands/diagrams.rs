@@ -17,15 +17,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DiagramArgs {
-    /// Output format
-    #[arg(
-        long = "output",
-        alias = "format",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t
-    )]
-    pub(crate) format: Format,
+    /// Output format [default: that of the ending of FILE, or text]
+    #[arg(long = "output", alias = "format", value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
 
     /// Draw with the characters of ASCII only
     ///
@@ -34,6 +28,8 @@ pub(crate) struct DiagramArgs {
     ascii: bool,
 
     /// Write to this file; - is standard output
+    ///
+    /// Without --output, the ending of its name chooses the format: .svg, .html, .json, .dot or .gv, .mmd or .mermaid.
     #[arg(short, long = "save", alias = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -57,14 +53,35 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// Returns the format that the ending of a file stands for.
+    fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "dot" | "gv" => Self::Dot,
+            "mmd" | "mermaid" => Self::Mermaid,
+            "svg" => Self::Svg,
+            "html" | "htm" => Self::Html,
+            "json" => Self::Json,
+            _ => return None,
+        })
+    }
+}
+
 impl DiagramArgs {
+    /// Returns the format that was asked for, or that the name of the file stands for.
+    pub(crate) fn format(&self) -> Format {
+        let of_file = || self.file().and_then(Format::of);
+        self.format.or_else(of_file).unwrap_or_default()
+    }
+
     /// Fails if several diagrams are to go into a file that has room for one.
     pub(crate) fn validate<'a>(
         &self,
         kind: &str,
         names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Result<(), Failure> {
-        if self.format != Format::Svg || names.len() <= 1 {
+        if self.format() != Format::Svg || names.len() <= 1 {
             return Ok(());
         }
         let text = format!("an SVG file has one {kind}, and there are several: name one");
@@ -100,7 +117,7 @@ impl DiagramArgs {
         let each = |draw: &dyn Fn(&Diagram) -> String| {
             diagrams.iter().map(draw).collect::<Vec<_>>().join("\n")
         };
-        let text = match (self.format, diagrams) {
+        let text = match (self.format(), diagrams) {
             (Format::Text, _) => each(&|diagram| draw::text(diagram, style)),
             (Format::Dot, _) => each(&draw::dot),
             (Format::Mermaid, _) => each(&draw::mermaid),
@@ -144,5 +161,40 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
             failure.hint(format!("make the folder {} first", folder.display()))
         }
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{DiagramArgs, Format};
+
+    #[test]
+    fn the_ending_of_a_file_chooses_its_format() {
+        let format = |format: Option<Format>, out: Option<&str>| {
+            let out = out.map(|path| Path::new(path).to_owned());
+            let args = DiagramArgs {
+                format,
+                ascii: false,
+                out,
+            };
+            args.format()
+        };
+        for (file, expected) in [
+            ("a.svg", Format::Svg),
+            ("a.b/c.DOT", Format::Dot),
+            ("a.gv", Format::Dot),
+            ("a.mmd", Format::Mermaid),
+            ("a.html", Format::Html),
+            ("a.json", Format::Json),
+            ("a.txt", Format::Text),
+            ("svg", Format::Text),
+            ("-", Format::Text),
+        ] {
+            assert_eq!(format(None, Some(file)), expected, "{file}");
+            assert_eq!(format(Some(Format::Text), Some(file)), Format::Text);
+        }
+        assert_eq!(format(None, None), Format::Text);
     }
 }

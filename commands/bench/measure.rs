@@ -91,7 +91,7 @@ pub(super) async fn measure(
             1 => String::new(),
             _ => format!("{} of {count}: ", index + 1),
         };
-        let stopped = one(&run, traffic, &mut signals, &(head + &name(*target))).await?;
+        let stopped = one(&run, traffic, &mut signals, &(head + &target_name(*target))).await?;
         levels.extend(run.report());
         if stopped.is_some() {
             return Ok((levels, stopped));
@@ -100,7 +100,8 @@ pub(super) async fn measure(
     Ok((levels, None))
 }
 
-fn name(target: LoadTarget) -> String {
+/// Returns the name of a level that is to be measured.
+pub(super) fn target_name(target: LoadTarget) -> String {
     match target {
         LoadTarget::Concurrency(lanes) => level_name(Some(lanes), None),
         LoadTarget::Rate { per_second, .. } => level_name(None, Some(per_second)),

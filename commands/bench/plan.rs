@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::Failure,
-    infer::{self, Job},
+    infer::{self, BYTE_ORDER_MARK, Job},
 };
 
 /// Maximum size of a file of requests, in bytes.
@@ -89,6 +89,7 @@ impl BenchPlan {
         let kind = kind(&traffic, server.api())?;
         check_verdict(&verdict)?;
         let before = verdict.against.as_deref().map(read_report).transpose()?;
+        output.save.as_deref().map_or(Ok(()), check_ending)?;
         for path in [&output.html, &output.save].into_iter().flatten() {
             check_folder(path)?;
         }
@@ -263,6 +264,20 @@ fn read_report(path: &Path) -> Result<BenchReport, Failure> {
     Ok(report)
 }
 
+/// Refuses a report in a file that looks like one of another form.
+fn check_ending(path: &Path) -> Result<(), Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let ending = ending.map(str::to_ascii_lowercase);
+    let shown = path.display();
+    let hint = match ending.as_deref() {
+        Some("csv") => format!("`--output csv > {shown}` writes a line for each level"),
+        Some("html" | "htm") => format!("`--html {shown}` writes a page"),
+        _ => return Ok(()),
+    };
+    let text = format!("cannot save to {shown}: `--save` writes JSON, for `--against`");
+    Err(Failure::usage(text).hint(hint))
+}
+
 /// Checks that a file can be written, as far as that is known before a run of minutes.
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = match path.parent() {
@@ -296,6 +311,10 @@ fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
     if text.len() as u64 > MAX_REQUESTS {
         let text = format!("{} has more than {MAX_REQUESTS} bytes", path.display());
         return Err(Failure::failed(text).hint("a part of the recording will do"));
+    }
+    // Some editors begin their files with a byte order mark.
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
     }
     Ok(RequestLines {
         folder: match path.parent() {

@@ -1,9 +1,6 @@
 //! A run: connect, probe, measure, show, judge.
 
-use std::{
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ovms::client::{
     Client, ModelMetadata,
@@ -13,7 +10,7 @@ use ovms::client::{
 use super::{
     args::{BenchArgs, BenchFormat},
     csv, html,
-    measure::{Stopped, measure},
+    measure::{Stopped, measure, target_name},
     mix::requests,
     plan::BenchPlan,
     report::{BenchReport, FORM, ReportedInput},
@@ -23,7 +20,7 @@ use crate::{
     error::Failure,
     infer::{self, runtime, unless_interrupted},
     pipeline::new::save,
-    ui,
+    ui::{self, Look},
 };
 
 /// Share of a processor from which on the client may be what limits the load.
@@ -74,6 +71,7 @@ impl BenchPlan {
         let server = unless_interrupted(async { Ok(server_of(&client).await) }).await?;
         let (levels, stopped) = measure(&self, &traffic).await?;
         let mut report = self.report(&model, levels, stopped.is_some());
+        report.findings.extend(self.unmeasured(&report));
         report.server = server;
         report.inputs = inputs;
         report.started_at = started_at
@@ -121,26 +119,57 @@ impl BenchPlan {
         }
     }
 
+    /// Returns findings of the levels that were asked for and not reached, of which every condition is unknown.
+    fn unmeasured(&self, report: &BenchReport) -> Vec<String> {
+        if report.interrupted || self.verdict.fail_if.is_empty() {
+            return Vec::new();
+        }
+        let missing = self.targets.iter().skip(report.levels.len());
+        let finding = |target| {
+            let level = target_name(target);
+            format!("whether {level} passes is unknown: it was not measured")
+        };
+        missing.copied().map(finding).collect()
+    }
+
+    /// Returns why a report does not take the place of the one that it is compared with: a run that has not passed would
+    /// pass the next time, and a part of a run has not all levels.
+    fn why_no_base(&self, report: &BenchReport) -> Option<&'static str> {
+        if report.interrupted {
+            Some("was interrupted")
+        } else if !report.findings.is_empty() {
+            Some("has not passed")
+        } else if report.levels.len() < self.targets.len() {
+            Some("has not measured all levels")
+        } else {
+            None
+        }
+    }
+
     fn show(&self, report: &BenchReport) -> Result<(), Failure> {
         let json = || serde_json::to_string(report).expect("numbers and texts have a JSON form");
         match self.output.output {
             BenchFormat::Table => ui::print(text::report(report, self.output.histogram))?,
             BenchFormat::Json => ui::print(json() + "\n")?,
-            BenchFormat::Csv => ui::print(csv::report(report))?,
+            BenchFormat::Csv => {
+                ui::print(csv::report(report))?;
+                // Its lines are of levels.
+                if let Some(table) = text::compared_with(report, Look::of_stderr()) {
+                    ui::warn(table.trim_end());
+                }
+            }
         }
-        // What a run that has not passed is compared with stays, or the next run would pass.
-        let is_kept = |path: &&PathBuf| {
-            !report.findings.is_empty() && self.verdict.is_against(path.as_path())
-        };
-        let kept = self.output.save.as_ref().filter(is_kept);
-        let saved = self.output.save.as_ref().filter(|_| kept.is_none());
+        let place = self.output.save.as_ref();
+        let against = place.filter(|path| self.verdict.is_against(path));
+        let kept = against.zip(self.why_no_base(report));
+        let saved = place.filter(|_| kept.is_none());
         if let Some(path) = saved {
             save::write(path, json() + "\n", true)?;
         }
-        if let Some(path) = kept {
+        if let Some((path, reason)) = kept {
             let path = path.display();
             ui::warn(&format!(
-                "warning: {path} is kept as it was, since this run has not passed"
+                "warning: {path} is kept as it was, since this run {reason}"
             ));
         }
         if let Some(path) = &self.output.html {
@@ -148,6 +177,14 @@ impl BenchPlan {
         }
         for note in notes(report) {
             ui::note(&note);
+        }
+        if self.before.as_ref().is_some_and(|it| it.interrupted) {
+            let path = self.verdict.against.iter().map(|it| it.display());
+            let path: String = path.map(|it| it.to_string()).collect();
+            ui::warn(&format!(
+                "warning: the report of `--against` ({path}) is of a run that was interrupted, and may have few \
+                 windows; `--save` without `--against` replaces it"
+            ));
         }
         for warning in self.before.iter().flat_map(|it| differences(it, report)) {
             ui::warn(&warning);

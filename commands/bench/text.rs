@@ -52,10 +52,14 @@ pub(super) fn report(report: &BenchReport, has_histograms: bool) -> String {
             parts.extend(histogram(level));
         }
     }
-    if !report.comparison.is_empty() {
-        parts.push(comparison(&report.comparison).draw(look));
-    }
+    parts.extend(compared_with(report, look));
     parts.join("\n")
+}
+
+/// Draws the comparison with the report of `--against`; `None` if they have no level in common.
+pub(super) fn compared_with(report: &BenchReport, look: Look) -> Option<String> {
+    let all = &report.comparison;
+    (!all.is_empty()).then(|| comparison(all).draw(look))
 }
 
 fn levels(report: &BenchReport) -> Table {

@@ -81,7 +81,7 @@ pub(super) fn run(args: GraphShowArgs) -> Result<(), Failure> {
     if diagrams.is_empty() {
         return Err(Failure::failed("no graph of the file can be drawn"));
     }
-    let format = args.output.format;
+    let format = args.output.format();
     let is_drawn = matches!(format, Format::Text | Format::Svg | Format::Html);
     let large = diagrams.iter().find(|it| it.inner().len() > MAX_DRAWN);
     if let (true, Some(large)) = (is_drawn, large) {

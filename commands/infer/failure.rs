@@ -9,7 +9,7 @@ use ovms::{
         ModelMetadata, RequestError,
         input::{InputError, ValueProblem},
     },
-    tensor::DataType,
+    tensor::{DataType, images::DecodeError},
     tls::{ClientTlsError, TlsProblem},
 };
 use serde_json::error::Category;
@@ -351,6 +351,14 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Piped(_) => {
             format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
         }
+        // They may be samples of a sound.
+        ValueProblem::Dtype {
+            found: DataType::I16,
+            expected,
+        } if expected.is_float() => format!(
+            "`-i {name}:{expected}=…` converts the array and leaves its values as they are; samples of 16 bits are \
+             divided by 32768 where they come as a sound, `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
+        ),
         ValueProblem::Dtype { found, expected }
             if *found != DataType::String
                 && !matches!(expected, DataType::String | DataType::Bool) =>
@@ -382,7 +390,7 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             )
         }
         ValueProblem::Image {
-            source: ImageError::Unsupported(_),
+            source: DecodeError::Broken(ImageError::Unsupported(_)),
             ..
         } => "PNG and JPEG are read: convert the image, as `magick FILE image.png` does".to_owned(),
         ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
@@ -606,6 +614,18 @@ mod tests {
         error: cannot use the value given for input `image`
           caused by: found elements of UINT8, expected FP32
         hint: `-i image:FP32=…` converts the array
+        ");
+        let error = InputError::Value {
+            name: "audio".to_owned(),
+            problem: ValueProblem::Dtype {
+                found: DataType::I16,
+                expected: DataType::F32,
+            },
+        };
+        insta::assert_snapshot!(input(error, None).text(), @r"
+        error: cannot use the value given for input `audio`
+          caused by: found elements of INT16, expected FP32
+        hint: `-i audio:FP32=…` converts the array and leaves its values as they are; samples of 16 bits are divided by 32768 where they come as a sound, `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`
         ");
         let error = InputError::Value {
             name: "ids".to_owned(),

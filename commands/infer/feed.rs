@@ -462,6 +462,9 @@ impl Samples {
 /// Maximum length of a line, in bytes. A step of a million numbers takes less.
 const LONGEST: usize = 64 << 20;
 
+/// Character with which some editors begin their files.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Stream of lines.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -563,8 +566,14 @@ impl<R: BufRead> Iterator for Reader<R> {
                 return Some(Err(refused(&what)));
             }
             match String::from_utf8(bytes) {
-                Ok(text) if text.trim().is_empty() => {}
-                Ok(text) => return Some(Ok(Line { number, text })),
+                Ok(mut text) => {
+                    if number == 1 && text.starts_with(BYTE_ORDER_MARK) {
+                        text.drain(..BYTE_ORDER_MARK.len_utf8());
+                    }
+                    if !text.trim().is_empty() {
+                        return Some(Ok(Line { number, text }));
+                    }
+                }
                 Err(_) => {
                     let hint = "raw samples are read with `-i -:pcm16` or `-i -:f32`";
                     return Some(Err(refused("not UTF-8").hint(hint)));
@@ -593,6 +602,12 @@ mod tests {
         assert_eq!(read(b"[1]\n\n  \n[2]"), ["1 [1]", "4 [2]"]);
         assert_eq!(read(b""), [""; 0]);
         assert_eq!(read(b"\r\n1\r\n"), ["2 1"]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        assert_eq!(read("\u{feff}1\n2".as_bytes()), ["1 1", "2 2"]);
+        assert_eq!(read("\u{feff}\n2".as_bytes()), ["2 2"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use ovms::{
     client::{
         Address, Api, ClientError, ClientOptions, ModelId, TensorForm, header,
         input::{Fill, Inputs},
+        sequence::StepControl,
     },
     request::Parameters,
     tls::{ClientTls, ClientTlsOptions},
@@ -114,6 +115,12 @@ impl Job {
             format,
             server.api,
         )?;
+        if ends_alone(sequence.as_ref(), &args.inputs) {
+            ui::note(
+                "note: no input is given, so zeros are sent as the last step; the answer is that to them",
+            );
+            args.inputs.zeros = true;
+        }
         let inputs = inputs(args.inputs, args.image)?;
         let request = args.request;
         let version = request.model_version;
@@ -137,6 +144,18 @@ impl Job {
             stream,
         })
     }
+}
+
+/// Returns whether the last request of a sequence has nothing to send but its end.
+fn ends_alone(sequence: Option<&Sequence>, inputs: &InputArgs) -> bool {
+    let is_end = matches!(
+        sequence,
+        Some(Sequence::One {
+            control: StepControl::End,
+            ..
+        })
+    );
+    is_end && inputs.inputs.is_empty() && !inputs.zeros && !inputs.random
 }
 
 /// Reads the flags that lead to the server.

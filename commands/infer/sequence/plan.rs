@@ -235,6 +235,8 @@ pub(in crate::infer) struct SequenceArgs {
     pub(in crate::infer) go_on: bool,
 
     /// Send the last request of a sequence
+    ///
+    /// Without any input, it sends zeros, since a sequence has no end without a step.
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
 

@@ -35,7 +35,8 @@ pub(super) struct Sound {
     pub(super) cut: Option<SoundCut>,
 }
 
-/// Recording with fewer samples than its header tells of, as one that was cut short.
+/// Recording with fewer samples than its header tells of, as one that was cut short, or with a header that tells of none,
+/// as one whose program has not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoundCut {
     /// Bytes of samples that the header tells of.
@@ -49,6 +50,16 @@ impl SoundCut {
     fn of(told: u32, found: u64) -> Option<Self> {
         let expected = u64::from(told);
         (told < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
+    }
+}
+
+impl SoundCut {
+    /// Returns what is wrong with the recording.
+    pub(super) const fn what(&self) -> &'static str {
+        match self.expected {
+            0 => "was not finished",
+            _ => "is cut short",
+        }
     }
 }
 
@@ -84,12 +95,19 @@ fn measured(file: &[u8]) -> (Cow<'_, [u8]>, Option<SoundCut>) {
         let begin = at + 8;
         if id == b"data" {
             let rest = file.len() - begin;
-            if length < UNKNOWN_LENGTH && length as usize <= rest {
+            let is_unfinished = length == 0 && rest >= frame && !are_chunks(&file[begin..]);
+            if length < UNKNOWN_LENGTH && length as usize <= rest && !is_unfinished {
                 break;
             }
             let mut file = file.to_vec();
             let whole = rest - rest % frame;
-            let cut = SoundCut::of(length, whole as u64);
+            let cut = match is_unfinished {
+                true => Some(SoundCut {
+                    expected: 0,
+                    found: whole as u64,
+                }),
+                false => SoundCut::of(length, whole as u64),
+            };
             let whole = u32::try_from(whole).unwrap_or(u32::MAX);
             file[at + 4..begin].copy_from_slice(&whole.to_le_bytes());
             return (Cow::Owned(file), cut);
@@ -104,6 +122,20 @@ fn measured(file: &[u8]) -> (Cow<'_, [u8]>, Option<SoundCut>) {
         at = begin.saturating_add(length as usize).next_multiple_of(2);
     }
     (Cow::Borrowed(file), None)
+}
+
+/// Returns whether bytes are chunks up to their end, as those behind a sound without samples.
+fn are_chunks(mut rest: &[u8]) -> bool {
+    while let Some(([a, b, c, d, length @ ..], after)) = rest.split_first_chunk::<8>() {
+        let is_name = [a, b, c, d].iter().all(|it| matches!(it, b' '..=b'~'));
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some(next) = after.get(length..).filter(|_| is_name) else {
+            return false;
+        };
+        // The byte that makes a length even may be missing at the end.
+        rest = next.get(length % 2..).unwrap_or_default();
+    }
+    rest.is_empty()
 }
 
 /// Reads the samples of a WAV file as numbers from -1 to 1; the mean of its channels if it has several.
@@ -383,6 +415,27 @@ mod tests {
             found: 4,
         };
         assert_eq!(cut.cut, Some(missing));
+    }
+
+    #[test]
+    fn a_recording_that_was_not_finished_is_read_to_its_end() {
+        let mut file = wav(1, &[0, 16384, -32768]);
+        let at = file.len() - 6 - 4;
+        file[at..at + 4].copy_from_slice(&[0; 4]);
+        // Half a sample at the end is none.
+        file.push(1);
+        let sound = of_wav(&file).unwrap();
+        assert_eq!(*sound.samples, [0.0, 0.5, -1.0]);
+        let unfinished = SoundCut {
+            expected: 0,
+            found: 6,
+        };
+        assert_eq!(sound.cut, Some(unfinished));
+        // One without samples may have something else behind them.
+        let mut empty = wav(1, &[]);
+        empty.extend(*b"LIST\x03\0\0\0abc\0");
+        let sound = of_wav(&empty).unwrap();
+        assert_eq!((sound.samples.len(), sound.cut), (0, None));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::PipedProblem;
 use crate::{
     client::{BoxError, message::TensorMetadata},
-    tensor::{DataType, PartialShape, TensorError, values::ValueError},
+    tensor::{DataType, PartialShape, TensorError, images::DecodeError, values::ValueError},
 };
 
 /// Why no tensors can be made of what was given.
@@ -176,7 +176,7 @@ pub enum ValueProblem {
         /// The file, and which of a batch it is.
         file: String,
         /// The reason.
-        source: image::ImageError,
+        source: DecodeError,
     },
     /// The layout of an image does not fit the shape, or the shape tells none.
     #[error("{0}")]

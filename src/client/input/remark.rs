@@ -70,6 +70,13 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// Mean, scale, order of channels, or layout are given for inputs of which none is an image.
+    NoImage,
+    /// Mean and scale are small, as those of values from 0 to 1.
+    OfUnit {
+        /// The name of the input.
+        input: String,
+    },
     /// Values that were scaled are rounded to whole numbers.
     Rounded {
         /// The name of the input.
@@ -103,8 +110,8 @@ impl fmt::Display for InputRemark {
                 "the last step of input `{input}` is filled with zeros ({zeros})"
             ),
             Self::Cut { path, cut } => match path {
-                Some(path) => write!(f, "{} is cut short: {cut}", path.display()),
-                None => write!(f, "the sound is cut short: {cut}"),
+                Some(path) => write!(f, "{} {}: {cut}", path.display(), cut.what()),
+                None => write!(f, "the sound {}: {cut}", cut.what()),
             },
             Self::Encoded { input } => write!(
                 f,
@@ -115,6 +122,15 @@ impl fmt::Display for InputRemark {
                 f,
                 "the image for input `{input}` is sent as the bytes of its file, to which mean, scale, layout, and \
                  order of channels do not apply; without `:BYTES` they do"
+            ),
+            Self::NoImage => f.write_str(
+                "no input is an image, so that preset, mean, scale, layout, and order of channels do nothing: arrays \
+                 and other values are sent as they are",
+            ),
+            Self::OfUnit { input } => write!(
+                f,
+                "mean and scale look like those of values from 0 to 1, and the values of the image for input \
+                 `{input}` are 0 to 255: multiply both by 255, or use a preset, such as `--preset imagenet`"
             ),
             Self::Rounded { input, dtype } => write!(
                 f,

@@ -111,8 +111,12 @@ fn check_scans(encoded: &[u8]) -> Result<(), DecodeError> {
 }
 
 /// Checks that the last scan of a JPEG is followed by the end of the image: decoders fill up what is missing
-/// with grey.
-fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
+/// with grey. What has no scan, such as any other format, is left to its decoder.
+///
+/// # Errors
+///
+/// Fails if the end is missing.
+pub fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
     // Without a scan it is broken in another way, of which the decoder says more.
     let is_whole = scans(encoded)
         .last()

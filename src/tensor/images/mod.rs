@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{budget::Budget, error::Error};
 
-pub use self::decode::DecodeError;
+pub use self::decode::{DecodeError, check_end};
 
 /// The most bytes of one tensor of images: 1 GiB, which is also the default for messages.
 const MAX_BYTES: usize = 1 << 30;

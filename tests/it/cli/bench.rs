@@ -294,7 +294,7 @@ fn errors_before_the_load_are_told_as_they_are() {
 }
 
 /// Flags of a load that goes on for minutes.
-const ENDLESS: [&str; 4] = [
+pub(super) const ENDLESS: [&str; 4] = [
     "--windows=900",
     "--max-trials=900",
     "--interval=100ms",
@@ -302,7 +302,7 @@ const ENDLESS: [&str; 4] = [
 ];
 
 /// Starts a load, and waits until the server is busy with it.
-fn loaded(server: &Server, api: &str, args: &[&str]) -> std::process::Child {
+pub(super) fn loaded(server: &Server, api: &str, args: &[&str]) -> std::process::Child {
     let before = server.processor_time();
     let child = at(port(server, api), api)
         .arg("dummy")

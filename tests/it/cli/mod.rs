@@ -1,6 +1,7 @@
 //! The command line: arguments, output, completions, the manual.
 
 mod bench;
+mod bench_baseline;
 mod bench_requests;
 mod completions_names;
 mod completions_shells;

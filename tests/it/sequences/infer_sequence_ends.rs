@@ -60,6 +60,23 @@ fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
 }
 
 #[test]
+fn the_end_of_an_open_sequence_needs_no_input() {
+    let server = stateful("running_total", &[]);
+    for api in ALL {
+        let open =
+            words("running_total -i x=[[1,2,3,4],[0,0,0,0]] --sequence --sequence-id=1 --no-end");
+        let run = infer(&server, api, &open);
+        assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
+        let last = infer(&server, api, &words("running_total --end --sequence-id 1"));
+        assert_eq!(last.code, Some(0), "{api}: {}", last.stderr);
+        let note = "note: no input is given, so zeros are sent as the last step";
+        assert!(last.stderr.contains(note), "{api}: {}", last.stderr);
+        assert!(last.text().contains("1, 2, 3, 4"), "{api}: {}", last.text());
+        is_gone(&server, "running_total", "1");
+    }
+}
+
+#[test]
 fn ctrl_c_waits_for_the_step_in_flight() {
     let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
     let steps = format!("steps=[{}]", busy::SECONDS / 200);

@@ -1,5 +1,6 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
+mod hearing;
 mod turns;
 
 use std::{collections::BTreeMap, io::Read, path::Path};
@@ -115,16 +116,6 @@ impl Inputs {
         };
         inputs.hear_of_cuts();
         inputs
-    }
-
-    /// Reports sounds that are shorter than their headers tell.
-    fn hear_of_cuts(&self) {
-        for Given { argument, content } in &self.given {
-            if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
-                let path = argument.source.path().cloned();
-                self.remarks.hear(InputRemark::Cut { path, cut: *cut });
-            }
-        }
     }
 
     /// Returns whether nothing was given and nothing is to be filled.
@@ -249,17 +240,6 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Reports zeros in the last step of an input; the number of steps if it is known.
-    fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
-        if zeros > 0 {
-            self.remarks.hear(InputRemark::Filled {
-                input: input.unwrap_or_default().to_owned(),
-                steps,
-                zeros,
-            });
-        }
-    }
-
     /// Returns the sampling rates of the sounds, each once.
     pub fn sampling_rates(&self) -> Vec<u32> {
         let mut rates: Vec<u32> = Vec::new();
@@ -328,6 +308,7 @@ impl Inputs {
         make: impl Fn(Given, Option<&TensorMetadata>, &mut Option<Filler>) -> Result<T, ValueProblem>,
     ) -> Result<Vec<(String, T)>, InputError> {
         let mut named = self.named(model)?;
+        self.hear_of_no_image(&named);
         let mut filler = self.fill.map(Filler::new);
         let mut made = Vec::with_capacity(named.len());
         let mut missing = Vec::new();
@@ -416,17 +397,7 @@ impl Inputs {
             _ => ValueProblem::Outputs,
         };
         if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
-            let input = input.name.clone();
-            match target.dtype() {
-                Err(_) => self.remarks.hear(InputRemark::Encoded { input }),
-                Ok(DataType::String) if self.image.is_any_given() => {
-                    self.remarks.hear(InputRemark::Unprepared { input });
-                }
-                Ok(dtype) if !dtype.is_float() && self.image.scales() => {
-                    self.remarks.hear(InputRemark::Rounded { input, dtype });
-                }
-                Ok(_) => {}
-            }
+            self.hear_of_image(&input.name, &target);
         }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {

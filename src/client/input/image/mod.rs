@@ -3,11 +3,17 @@
 use std::{io::Cursor, str::FromStr};
 
 use bytes::Bytes;
-use image::{DynamicImage, ImageDecoder, ImageReader, ImageResult, imageops::FilterType};
+use image::{
+    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, imageops::FilterType,
+};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::{ValueProblem, content::EncodedImage};
-use crate::tensor::{DataType, Dim, PartialShape, ShapeText, Tensor, TensorError, values::Packer};
+use crate::tensor::{
+    DataType, Dim, PartialShape, ShapeText, Tensor, TensorError,
+    images::{DecodeError, check_end},
+    values::Packer,
+};
 
 /// How images become tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +49,13 @@ impl ImageOptions {
     pub(super) fn is_any_given(&self) -> bool {
         let is_prepared = !self.mean.is_empty() || !self.scale.is_empty();
         is_prepared || self.is_bgr || self.layout.is_some()
+    }
+
+    /// Returns whether means and scales look like those of values from 0 to 1, where pixels are 0 to 255.
+    pub(super) fn is_of_unit(&self) -> bool {
+        let is_given = !self.mean.is_empty() && !self.scale.is_empty();
+        let is_small = |scale: &f64| (0.0..1.0).contains(scale);
+        is_given && self.mean.iter().all(|mean| *mean <= 1.0) && self.scale.iter().all(is_small)
     }
 
     /// Returns whether values are divided, so that they have fractions.
@@ -263,8 +276,12 @@ fn stacked(dtype: DataType, tensors: &[Tensor]) -> Result<Tensor, TensorError> {
     Tensor::new(dtype, shape, parts.concat().into())
 }
 
-fn decode(file: &Bytes) -> ImageResult<DynamicImage> {
-    let reader = ImageReader::new(Cursor::new(file)).with_guessed_format()?;
+fn decode(file: &Bytes) -> Result<DynamicImage, DecodeError> {
+    let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
+    let reader = reader.map_err(ImageError::IoError)?;
+    if reader.format() == Some(ImageFormat::Jpeg) {
+        check_end(file)?;
+    }
     let mut decoder = reader.into_decoder()?;
     let orientation = decoder.orientation()?;
     let mut image = DynamicImage::from_decoder(decoder)?;

@@ -226,3 +226,22 @@ fn an_image_that_cannot_be_decoded_is_named() {
         );
     }
 }
+
+#[test]
+fn an_image_that_is_cut_short_is_none() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/images/star.jpg");
+    let whole = std::fs::read(path).unwrap();
+    let decode = |bytes: &[u8]| {
+        let file = named("half.jpg", bytes.to_vec());
+        let options = ImageOptions::default();
+        options.tensor(&file, DataType::U8, Some(&shape(&[1, 3, -1, -1])))
+    };
+    assert!(decode(&whole).is_ok());
+    for length in [whole.len() / 2, whole.len() - 2] {
+        let problem = decode(&whole[..length]).unwrap_err();
+        assert_eq!(
+            crate::error::chain(&problem),
+            "cannot decode half.jpg: found no end of the image: it is cut short"
+        );
+    }
+}

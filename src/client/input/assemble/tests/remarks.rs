@@ -123,8 +123,14 @@ fn what_cannot_be_done_to_pixels_is_told() {
         scale: vec![2.0],
         ..ImageOptions::default()
     };
+    let of_unit = ImageOptions {
+        mean: vec![0.485, 0.456, 0.406],
+        scale: vec![0.229, 0.224, 0.225],
+        ..ImageOptions::default()
+    };
     let shape: &[i64] = &[1, 3, 1, 2];
     for (dtype, image, expected) in [
+        ("FP32", &of_unit, "such as `--preset imagenet`"),
         (
             "BYTES",
             &prepared,
@@ -145,6 +151,29 @@ fn what_cannot_be_done_to_pixels_is_told() {
         let notes = notes.lock().join("; ");
         assert!(notes.contains(expected), "{dtype}: {notes}");
         assert_eq!(notes.is_empty(), expected.is_empty(), "{dtype}: {notes}");
+    }
+}
+
+#[test]
+fn what_is_for_pixels_is_told_where_no_input_is_an_image() {
+    let prepared = ImageOptions {
+        scale: vec![255.0],
+        ..ImageOptions::default()
+    };
+    let array = Tensor::new(DataType::F32, vec![1, 2], vec![0; 8].into()).unwrap();
+    for (image, expected) in [(prepared, 1), (ImageOptions::default(), 0)] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let mut inputs = content(None, None, Content::Array(array.clone()));
+        inputs.image = image;
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        for _ in 0..2 {
+            inputs.tensors(&model(&[("x", "FP32", &[1, 2])])).unwrap();
+        }
+        let notes = notes.lock();
+        assert_eq!(notes.len(), expected, "{notes:?}");
+        let begin = "no input is an image, so that preset, mean, scale,";
+        assert!(notes.iter().all(|it| it.starts_with(begin)), "{notes:?}");
     }
 }
 

@@ -1,0 +1,57 @@
+//! Remarks on the inputs of a request.
+
+use super::{Content, Given, InputRemark, Inputs, Sound, Target};
+use crate::tensor::DataType;
+
+impl Inputs {
+    /// Reports sounds that are shorter than their headers tell.
+    pub(super) fn hear_of_cuts(&self) {
+        for Given { argument, content } in &self.given {
+            if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
+                let path = argument.source.path().cloned();
+                self.remarks.hear(InputRemark::Cut { path, cut: *cut });
+            }
+        }
+    }
+
+    /// Reports zeros in the last step of an input; the number of steps if it is known.
+    pub(super) fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
+        if zeros > 0 {
+            self.remarks.hear(InputRemark::Filled {
+                input: input.unwrap_or_default().to_owned(),
+                steps,
+                zeros,
+            });
+        }
+    }
+
+    /// Reports what is to be done to the pixels of images where there are none.
+    pub(super) fn hear_of_no_image(&self, named: &[(String, Given)]) {
+        let is_image =
+            |given: &Given| matches!(given.content, Content::Image(_) | Content::Images(_));
+        let has_image = named.iter().any(|(_, given)| is_image(given));
+        if self.image.is_any_given() && !has_image {
+            self.remarks.hear(InputRemark::NoImage);
+        }
+    }
+
+    /// Reports an image that is sent as something else than it may seem.
+    pub(super) fn hear_of_image(&self, input: &str, target: &Target<'_>) {
+        let (input, dtype) = (input.to_owned(), target.dtype());
+        let is_decoded = matches!(&dtype, Ok(dtype) if *dtype != DataType::String);
+        if is_decoded && self.image.is_of_unit() {
+            let input = input.clone();
+            self.remarks.hear(InputRemark::OfUnit { input });
+        }
+        match dtype {
+            Err(_) => self.remarks.hear(InputRemark::Encoded { input }),
+            Ok(DataType::String) if self.image.is_any_given() => {
+                self.remarks.hear(InputRemark::Unprepared { input });
+            }
+            Ok(dtype) if !dtype.is_float() && self.image.scales() => {
+                self.remarks.hear(InputRemark::Rounded { input, dtype });
+            }
+            Ok(_) => {}
+        }
+    }
+}

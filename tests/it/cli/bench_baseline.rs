@@ -1,0 +1,122 @@
+//! `ovms bench --against`: what takes the place of the report that a run is compared with, and what does not.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::bench::{ENDLESS, SHORT, bench, loaded, report};
+use crate::support::{
+    Server,
+    infer::{GRPC, interrupt, signal},
+    repository,
+};
+
+#[test]
+fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
+    let server = Server::start("dummy");
+    let folder = repository::folder();
+    let saved = folder.path().join("base.json");
+    let saved = saved.to_str().unwrap();
+    report(&server, GRPC, &["dummy", "--save", saved]);
+    let kept = fs::read(saved).unwrap();
+    let gate = ["--save", saved, "--against", saved, "--fail-if", "worse"];
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let child = loaded(&server, GRPC, &[&ENDLESS[..], &gate].concat());
+        match name {
+            "INT" => interrupt(&child),
+            name => signal(&child, name),
+        }
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        let warning =
+            format!("warning: {saved} is kept as it was, since this run was interrupted\n");
+        assert!(text.contains(&warning), "{text}");
+        assert_eq!(fs::read(saved).unwrap(), kept);
+    }
+    // One that was saved before is told.
+    let mut before: Value = serde_json::from_slice(&kept).unwrap();
+    before["interrupted"] = true.into();
+    fs::write(saved, before.to_string()).unwrap();
+    let against = ["dummy", "--against", saved];
+    let run = bench(&server, GRPC, &[&against[..], &SHORT].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let warning =
+        format!("warning: the report of `--against` ({saved}) is of a run that was interrupted");
+    assert!(run.stderr.contains(&warning), "{}", run.stderr);
+}
+
+#[test]
+fn levels_that_were_not_measured_do_not_pass() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let saved = folder.path().join("base.json");
+    let saved = saved.to_str().unwrap();
+    let two = ["dummy", "--concurrency=1,2"];
+    report(server, GRPC, &[&two[..], &["--save", saved]].concat());
+    let kept = fs::read(saved).unwrap();
+    let late = [&two[..], &SHORT, &["--max-time=150ms"]].concat();
+    let run = bench(
+        server,
+        GRPC,
+        &[&late[..], &["--fail-if", "errors>0"]].concat(),
+    );
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let finding = "error: 1 finding of `--fail-if`\n  whether concurrency 2 passes is unknown: it was not measured\n";
+    assert!(run.stderr.ends_with(finding), "{}", run.stderr);
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(report["findings"].as_array().unwrap().len(), 1, "{report}");
+    // A part of the levels is no base for all of them.
+    let same = ["--save", saved, "--against", saved];
+    let run = bench(server, GRPC, &[&late[..], &same].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let warning = "is kept as it was, since this run has not measured all levels\n";
+    assert!(run.stderr.contains(warning), "{}", run.stderr);
+    assert_eq!(fs::read(saved).unwrap(), kept);
+}
+
+#[test]
+fn lines_of_levels_leave_the_comparison_to_stderr() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let saved = folder.path().join("base.json");
+    let saved = saved.to_str().unwrap();
+    report(server, GRPC, &["dummy", "--save", saved]);
+    let csv = ["dummy", "--output=csv", "--against", saved];
+    let run = bench(server, GRPC, &[&csv[..], &SHORT[..4]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.text().lines().count(), 2, "{}", run.text());
+    for begin in ["level          metric ", "concurrency 1  p99 "] {
+        let mut lines = run.stderr.lines();
+        assert!(lines.any(|it| it.starts_with(begin)), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_report_is_no_file_of_another_form() {
+    let server = Server::shared("dummy");
+    let said = |file: &str| bench(server, GRPC, &["dummy", "-o", file]).failure();
+    insta::assert_snapshot!(said("r.csv"), @"
+    exit 64
+    error: cannot save to r.csv: `--save` writes JSON, for `--against`
+    hint: `--output csv > r.csv` writes a line for each level
+    ");
+    insta::assert_snapshot!(said("r.html"), @"
+    exit 64
+    error: cannot save to r.html: `--save` writes JSON, for `--against`
+    hint: `--html r.html` writes a page
+    ");
+}
+
+#[test]
+fn files_of_requests_may_begin_with_a_byte_order_mark() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let path = folder.path().join("mix.jsonl");
+    fs::write(&path, "\u{feff}{\"b\": [0,1,2,3,4,5,6,7,8,9]}\n").unwrap();
+    report(
+        server,
+        GRPC,
+        &["dummy", "--requests", path.to_str().unwrap()],
+    );
+}
