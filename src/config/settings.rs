@@ -289,6 +289,11 @@ impl ModelConfig {
         }
     }
 
+    /// Returns whether its device has properties other than the usual ones.
+    pub fn has_plugin_config(&self) -> bool {
+        self.load.properties != super::plugin::complete(&self.load.device, Vec::new())
+    }
+
     /// Gives the model sequences because its `config.pbtxt` asks for them.
     pub fn add_sequences(&mut self, file: PathBuf) {
         if self.stateful.is_none() {

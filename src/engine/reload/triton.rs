@@ -171,7 +171,7 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
         "version_policy" => model.policy == VersionPolicy::default(),
         "instance_group" => load.nireq == 0 && load.device == "CPU",
         "dynamic_batching" => load.batching == Batching::Off,
-        "optimization" | "parameters" => load.properties.is_empty(),
+        "optimization" | "parameters" => !model.has_plugin_config(),
         "model_warmup" => model.warmup.is_empty(),
         // It is followed where the model lies in a folder of its own.
         FILE_NAME => load.model_file.is_none() && !Path::new(&model.base_path).is_file(),
