@@ -141,6 +141,8 @@ enum Wire {
         turn: Arc<Turn>,
         /// Requests that there had been when the deadline was set: once there are more, its head is whole.
         counted: u64,
+        /// Whether a head has begun that is not whole, as far as is known.
+        is_within: bool,
         heads: Heads,
         /// That of a long head which is not at its end.
         charge: Charge,
@@ -266,6 +268,7 @@ impl<S> Paced<S> {
         let wire = Wire::Http1 {
             turn,
             counted: 0,
+            is_within: false,
             heads: Heads::default(),
             charge: budget.empty(),
             refusal: b"",
@@ -306,13 +309,17 @@ impl<S> Paced<S> {
 
     fn received(&mut self, bytes: usize) {
         match &mut self.wire {
-            Wire::Http1 { turn, counted, .. } => {
+            Wire::Http1 {
+                turn,
+                counted,
+                is_within,
+                ..
+            } => {
                 if turn.has_begun_since(counted) {
                     self.deadline = None;
                 }
-                if !turn.answering.load(Ordering::Acquire) && self.deadline.is_none() {
-                    self.deadline = Some(Box::pin(tokio::time::sleep(self.patience.read)));
-                }
+                // Most heads are whole, and answered, before more is waited for: they need no timer.
+                *is_within = !turn.answering.load(Ordering::Acquire);
             }
             Wire::Http2(streams) if streams.preface > 0 => {
                 streams.preface = streams.preface.saturating_sub(bytes);
@@ -380,13 +387,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                if let Wire::Http1 { turn, counted, .. } = &mut self.wire
-                    && (turn.has_begun_since(counted) || turn.answering.load(Ordering::Acquire))
+                let this = &mut *self;
+                if let Wire::Http1 {
+                    turn,
+                    counted,
+                    is_within,
+                    heads,
+                    ..
+                } = &mut this.wire
                 {
-                    // The head is whole; its body has a limit of its own.
-                    self.deadline = None;
+                    let is_answering = turn.answering.load(Ordering::Acquire);
+                    if turn.has_begun_since(counted) || is_answering {
+                        // The head is whole; its body has a limit of its own.
+                        this.deadline = None;
+                        *is_within = !is_answering && heads.unfinished() > 0;
+                    }
+                    if std::mem::take(is_within) && this.deadline.is_none() {
+                        this.deadline = Some(Box::pin(tokio::time::sleep(this.patience.read)));
+                    }
                 }
-                match &mut self.deadline {
+                match &mut this.deadline {
                     Some(deadline) => deadline
                         .as_mut()
                         .poll(context)
