@@ -208,7 +208,7 @@ impl Reloader {
     }
 
     /// Does a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
-    /// What came before it may have failed already.
+    /// Earlier parts of the same reload may have failed already.
     async fn pass(&mut self, trigger: Trigger, is_well: bool) -> Done {
         let done = self.uncounted_pass(trigger).await;
         let is_well = is_well && done.errors.is_empty();

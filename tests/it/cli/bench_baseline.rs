@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::bench::{ENDLESS, SHORT, bench, loaded, report};
 use crate::support::{
@@ -11,13 +12,23 @@ use crate::support::{
     repository,
 };
 
+/// Saves a report of a short load of `dummy`; returns its place, in a folder that lives as long as the first.
+fn base(server: &Server, flags: &[&str]) -> (TempDir, String) {
+    let folder = repository::folder();
+    let saved = folder.path().join("base.json");
+    let saved = saved.to_str().unwrap().to_owned();
+    report(
+        server,
+        GRPC,
+        &[&["dummy", "--save", &saved], flags].concat(),
+    );
+    (folder, saved)
+}
+
 #[test]
 fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
     let server = Server::start("dummy");
-    let folder = repository::folder();
-    let saved = folder.path().join("base.json");
-    let saved = saved.to_str().unwrap();
-    report(&server, GRPC, &["dummy", "--save", saved]);
+    let (_folder, saved) = &base(&server, &[]);
     let kept = fs::read(saved).unwrap();
     let gate = ["--save", saved, "--against", saved, "--fail-if", "worse"];
     for (name, code) in [("INT", 130), ("TERM", 143)] {
@@ -49,11 +60,8 @@ fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
 #[test]
 fn levels_that_were_not_measured_do_not_pass() {
     let server = Server::shared("dummy");
-    let folder = repository::folder();
-    let saved = folder.path().join("base.json");
-    let saved = saved.to_str().unwrap();
     let two = ["dummy", "--concurrency=1,2"];
-    report(server, GRPC, &[&two[..], &["--save", saved]].concat());
+    let (_folder, saved) = &base(server, &two[1..]);
     let kept = fs::read(saved).unwrap();
     let late = [&two[..], &SHORT, &["--max-time=150ms"]].concat();
     let run = bench(
@@ -78,10 +86,7 @@ fn levels_that_were_not_measured_do_not_pass() {
 #[test]
 fn lines_of_levels_leave_the_comparison_to_stderr() {
     let server = Server::shared("dummy");
-    let folder = repository::folder();
-    let saved = folder.path().join("base.json");
-    let saved = saved.to_str().unwrap();
-    report(server, GRPC, &["dummy", "--save", saved]);
+    let (_folder, saved) = &base(server, &[]);
     let csv = ["dummy", "--output=csv", "--against", saved];
     let run = bench(server, GRPC, &[&csv[..], &SHORT[..4]].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);

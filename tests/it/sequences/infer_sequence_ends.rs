@@ -7,26 +7,31 @@ use std::{
 };
 
 use crate::support::{
-    busy,
-    cli::{self, words},
+    Server, busy,
+    cli::{self, Run, words},
     eventually,
     infer::{GRPC, at, command, infer, interrupt, redacted},
     server::free_ports,
     steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
 };
 
+/// Sends the first step of sequence 1, and Ctrl-C when it is answered.
+fn interrupted_after_a_step(server: &Server, api: &str, flags: &[&str]) -> Run {
+    let args = words("running_total -i - --sequence --sequence-id=1 --each");
+    let mut child = spawn(command(server, api).args(args).args(flags));
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdin.write_all(b"[1,2,3,4]\n").unwrap();
+    stdout.read_line(&mut String::new()).unwrap();
+    interrupt(&child);
+    ended(child)
+}
+
 #[test]
 fn ctrl_c_ends_the_sequence() {
     let server = stateful("running_total", &[]);
     for api in ALL {
-        let args = words("running_total -i - --sequence --sequence-id=1 --each");
-        let mut child = spawn(command(&server, api).args(args));
-        let mut stdin = child.stdin.take().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdin.write_all(b"[1,2,3,4]\n").unwrap();
-        stdout.read_line(&mut String::new()).unwrap();
-        interrupt(&child);
-        let run = ended(child);
+        let run = interrupted_after_a_step(&server, api, &[]);
         assert_eq!(run.code, Some(130), "{api}: {}", run.stderr);
         let end =
             "error: interrupted after 1 step\nhint: sequence 1 has been ended on the server\n";
@@ -38,14 +43,7 @@ fn ctrl_c_ends_the_sequence() {
 #[test]
 fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
     let server = stateful("running_total", &[]);
-    let args = words("running_total -i - --sequence --sequence-id=1 --no-end --each");
-    let mut child = spawn(command(&server, GRPC).args(args));
-    let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    stdin.write_all(b"[1,2,3,4]\n").unwrap();
-    stdout.read_line(&mut String::new()).unwrap();
-    interrupt(&child);
-    let run = ended(child);
+    let run = interrupted_after_a_step(&server, GRPC, &["--no-end"]);
     assert_eq!(run.code, Some(130), "{}", run.stderr);
     let end = "error: interrupted after 1 step\nhint: sequence 1 is open: `--sequence --continue --sequence-id 1` goes \
                on with it, and `--end --sequence-id 1` ends it\n";

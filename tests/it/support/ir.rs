@@ -4,19 +4,43 @@ use std::{fs, path::Path};
 
 /// Writes version 1 of a model that returns the positive part of its input.
 pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) {
-    let list = dims.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let dims: String = list.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
-    let port =
-        |id: u8, names: &str| format!("<port id=\"{id}\" precision=\"FP32\"{names}>{dims}</port>");
+    let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
+    let dims: Vec<_> = dims.iter().map(String::as_str).collect();
+    let float = ("f32", "FP32");
+    operator(base_path, [input, output], float, &dims, ("ReLU", "opset1"));
+}
+
+/// Writes version 1 of a model that copies a list of strings, its input `in`, to `out` by an operator of the CPU that copies
+/// their addresses.
+pub(crate) fn copied_strings(base_path: &Path) {
+    let string = ("string", "STRING");
+    let identity = ("Identity", "opset16");
+    operator(base_path, ["in", "out"], string, &["-1"], identity);
+}
+
+/// Writes a model of one operator, named with its set, between an input and an output of these names. An element has a
+/// name of types and one of ports; a dimension of -1 is dynamic.
+fn operator(
+    base_path: &Path,
+    [input, output]: [&str; 2],
+    (element, precision): (&str, &str),
+    dims: &[&str],
+    (kind, set): (&str, &str),
+) {
+    let shape = dims.join(",").replace("-1", "?");
+    let dims: String = dims.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
+    let port = |id: u8, names: &str| {
+        format!("<port id=\"{id}\" precision=\"{precision}\"{names}>{dims}</port>")
+    };
     let named = |name: &str| format!(" names=\"{name}\"");
     let text = format!(
         r#"<?xml version="1.0"?>
-<net name="relu" version="11">
+<net name="operator" version="11">
 <layers>
 <layer id="0" name="{input}" type="Parameter" version="opset1">
-<data shape="{}" element_type="f32"/><output>{}</output>
+<data shape="{shape}" element_type="{element}"/><output>{}</output>
 </layer>
-<layer id="1" name="positive" type="ReLU" version="opset1">
+<layer id="1" name="middle" type="{kind}" version="{set}">
 <input>{}</input><output>{}</output>
 </layer>
 <layer id="2" name="{output}/sink" type="Result" version="opset1"><input>{}</input></layer>
@@ -27,7 +51,6 @@ pub(crate) fn relu(base_path: &Path, input: &str, output: &str, dims: &[usize]) 
 </edges>
 </net>
 "#,
-        list.join(","),
         port(0, &named(input)),
         port(0, ""),
         port(1, &named(output)),
@@ -81,39 +104,4 @@ pub(crate) fn strings(base_path: &Path, rank: usize) {
     fs::write(folder.join("model.xml"), text).expect("the folder is ours");
     // A zero keeps a length as it is; no bytes at all are no file of weights.
     fs::write(folder.join("model.bin"), vec![0; size.max(8)]).expect("the folder is ours");
-}
-
-/// Writes version 1 of a model that copies a list of strings, its input `in`, to `out` by an operator of the CPU that copies
-/// their addresses.
-pub(crate) fn copied_strings(base_path: &Path) {
-    let port = |id: u8, names: &str| {
-        format!("<port id=\"{id}\" precision=\"STRING\"{names}><dim>-1</dim></port>")
-    };
-    let text = format!(
-        r#"<?xml version="1.0"?>
-<net name="copied" version="11">
-<layers>
-<layer id="0" name="in" type="Parameter" version="opset1">
-<data shape="?" element_type="string"/><output>{}</output>
-</layer>
-<layer id="1" name="copy" type="Identity" version="opset16">
-<input>{}</input><output>{}</output>
-</layer>
-<layer id="2" name="out/sink" type="Result" version="opset1"><input>{}</input></layer>
-</layers>
-<edges>
-<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
-<edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
-</edges>
-</net>
-"#,
-        port(0, " names=\"in\""),
-        port(0, ""),
-        port(1, " names=\"out\""),
-        port(0, "")
-    );
-    let folder = base_path.join("1");
-    fs::create_dir_all(&folder).expect("the folder is ours");
-    fs::write(folder.join("model.xml"), text).expect("the folder is ours");
-    fs::write(folder.join("model.bin"), "").expect("the folder is ours");
 }
