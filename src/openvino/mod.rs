@@ -22,6 +22,8 @@ mod ffi;
 mod guard;
 mod health;
 mod layouts;
+mod leftovers;
+mod limit;
 mod load;
 mod loader;
 mod low_latency;

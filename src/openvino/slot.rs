@@ -11,13 +11,15 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use openvino::{ElementType, InferenceError, InferenceErrorKind};
+use openvino::{ElementType, InferenceError};
 
 use super::{
     batch::rows::BatchSlot,
     convert,
     describe::Described,
     ffi::{self, CompiledModel, InferRequest, Side},
+    leftovers::{Forgetting, Leftovers},
+    limit::{Limit, infer_within},
     runtime_error::OpenVinoError,
     state::{
         Bound, Kept, Maker, SequenceState, new_set,
@@ -89,25 +91,7 @@ impl SlotError {
 }
 
 /// Name of the step that is the inference itself.
-const INFER: &str = "infer";
-
-/// Maximum time that a cancelled inference may take to end.
-const CANCEL: Duration = Duration::from_millis(500);
-
-/// Time limit of an inference, and the callback for when it passes.
-pub(super) struct Limit<'a> {
-    pub(super) after: Duration,
-    pub(super) passed: &'a mut dyn FnMut(Late),
-}
-
-/// Event of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
-    /// The time limit has passed. The inference is cancelled next.
-    Over,
-    /// The inference does not end although cancelled.
-    Stuck,
-}
+pub(super) const INFER: &str = "infer";
 
 /// One infer request, or the tensors for one.
 pub(super) struct Slot {
@@ -124,33 +108,6 @@ pub(super) struct Slot {
     pub(super) batches: Vec<BatchSlot>,
     /// Strings of the last run that the slot's own infer request may still have.
     leftovers: Leftovers,
-}
-
-/// Strings of a run that an infer request may still have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leftovers {
-    /// None at any time: the model does not have strings as inputs and as outputs.
-    Never,
-    /// None at the moment.
-    Gone,
-    /// Those of a run that failed.
-    OfFailure,
-    /// Those of a run.
-    OfRun,
-}
-
-impl Leftovers {
-    /// Returns whether strings can get from inputs to outputs at all.
-    fn of_model(inputs: &[Described], outputs: &[Described]) -> Self {
-        let has_strings = |all: &[Described]| {
-            let mut dtypes = all.iter().map(|described| described.info.dtype);
-            dtypes.any(|dtype| dtype == DataType::String)
-        };
-        match has_strings(inputs) && has_strings(outputs) {
-            true => Self::Gone,
-            false => Self::Never,
-        }
-    }
 }
 
 /// Source of the infer requests of a slot.
@@ -262,7 +219,7 @@ impl Slot {
             resting: resting.collect::<Result<_, SlotError>>()?,
             states: None,
             batches: Vec::new(),
-            leftovers: Leftovers::Never,
+            leftovers: Leftovers::never(),
         })
     }
 
@@ -356,10 +313,10 @@ impl Slot {
         state: Option<&mut SequenceState>,
         inputs: &[SlotInput],
         wanted: &[usize],
-        limit: Option<Limit<'_>>,
+        mut limit: Option<Limit<'_>>,
     ) -> Result<Vec<Tensor>, SlotError> {
-        if self.leftovers != Leftovers::Never && self.is_reshaped_by(inputs) {
-            self.forget_strings(false)?;
+        if self.leftovers.are_due(|| self.is_reshaped_by(inputs)) {
+            self.forget_strings(Forgetting::Between(limit.as_mut()))?;
         }
         let mut passing = SequenceState::default();
         let (bound, lends) = match &mut self.engine {
@@ -404,16 +361,12 @@ impl Slot {
             }
             bound.set = self.set;
         }
-        if self.leftovers != Leftovers::Never {
-            self.leftovers = Leftovers::OfFailure;
-        }
+        self.leftovers.begin();
         match limit {
             None => request.infer().map_err(runtime(INFER))?,
             Some(limit) => infer_within(request, limit)?,
         }
-        if self.leftovers != Leftovers::Never {
-            self.leftovers = Leftovers::OfRun;
-        }
+        self.leftovers.end();
         let outputs = wanted
             .iter()
             .map(|&port| {
@@ -441,20 +394,15 @@ impl Slot {
         pairs.any(|(given, input)| input.shape != given.shape)
     }
 
-    /// Has the slot's own infer request forget the strings of its last run, at the end of the slot or before its
-    /// tensors change their shapes.
-    ///
-    /// Some operators of the CPU plugin, such as Identity, Slice, and Split, copy strings with their addresses. Two
-    /// strings have the same memory then, and the plugin frees it a second time when it makes its own tensors
-    /// anew or ends them, which ends the process. What a run on strings without memory copies can be freed.
-    fn forget_strings(&mut self, at_end: bool) -> Result<(), SlotError> {
-        let left = self.leftovers;
+    /// Has the slot's own infer request forget the strings of its last run ([`Leftovers`]).
+    fn forget_strings(&mut self, when: Forgetting<'_, '_>) -> Result<(), SlotError> {
         let Engine::Own(Bound { request, set }) = &mut self.engine else {
             return Ok(());
         };
-        if matches!(left, Leftovers::Never | Leftovers::Gone) {
+        if !self.leftovers.is_any() {
             return Ok(());
         }
+        let at_end = matches!(when, Forgetting::AtEnd);
         for (port, input) in self.inputs.iter_mut().enumerate() {
             match &mut input.tensor {
                 Some(_) if input.dtype != DataType::String => {}
@@ -473,19 +421,14 @@ impl Slot {
             }
         }
         *set = 0;
-        let ended = request.infer().map_err(runtime("forget strings"));
-        // One that failed before gets as far as it did then.
-        if ended.is_ok() || left == Leftovers::OfFailure {
-            self.leftovers = Leftovers::Gone;
-            return Ok(());
-        }
-        ended
+        let ended = when.infer(request);
+        self.leftovers.forgotten(ended)
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Err(error) = self.forget_strings(true) {
+        if let Err(error) = self.forget_strings(Forgetting::AtEnd) {
             tracing::warn!(
                 "the memory of an infer request for strings is kept until the server ends, since it cannot be freed \
                  safely: {}",
@@ -659,29 +602,6 @@ fn copy_out(
         step: "shape an output",
         source: OpenVinoError::new(&error.to_string()),
     })
-}
-
-/// Runs an inference that may take only so long; returns when it has ended, however long it takes.
-fn infer_within(request: &mut InferRequest, limit: Limit<'_>) -> Result<(), SlotError> {
-    let wait = |request: &mut InferRequest, most: Duration| {
-        let most = i64::try_from(most.as_millis()).unwrap_or(i64::MAX);
-        match request.wait(most) {
-            Err(error) if error.kind == InferenceErrorKind::ResultNotReady => None,
-            ended => Some(ended),
-        }
-    };
-    request.infer_async().map_err(runtime(INFER))?;
-    if let Some(ended) = wait(request, limit.after) {
-        return ended.map_err(runtime(INFER));
-    }
-    (limit.passed)(Late::Over);
-    // Whether it can be cancelled is seen by whether it ends.
-    let _ = request.cancel();
-    if wait(request, CANCEL).is_none() {
-        (limit.passed)(Late::Stuck);
-        while wait(request, Duration::from_secs(3600)).is_none() {}
-    }
-    Err(SlotError::Timeout(limit.after))
 }
 
 /// Names the step at which the runtime failed.

@@ -24,9 +24,10 @@ use super::{
         rows::BatchItem,
     },
     health::Health,
+    limit::{Late, Limit},
     pool::{Lease, Rank},
     run::{RunError, Work},
-    slot::{Late, Limit, SlotError},
+    slot::SlotError,
     state::Hold,
 };
 use crate::{

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::Incoming,
@@ -73,7 +72,8 @@ const HEAD: usize = 400 << 10;
 /// done so already. It is answered, and told that the connection ends.
 pub(super) const LAST: Duration = Duration::from_millis(250);
 
-/// How long connections are accepted after that: those that wait in the system's queue would get a reset when it closes.
+/// How long connections are accepted after the sign to stop: those that wait in the system's queue would get a reset when it
+/// closes.
 const ACCEPTING: Duration = Duration::from_millis(50);
 
 /// How long to wait after the system refused a connection, for example for want of handles.
@@ -315,8 +315,9 @@ impl Side {
             }
             for (stream, peer) in listener.waiting() {
                 // Nobody waits for a place any more.
-                if let Some(Some(admitted)) = self.admit(stream, peer).now_or_never() {
-                    self.start(admitted, &service, &access);
+                let place = Arc::clone(&self.room).try_acquire_owned();
+                if let (Ok(place), Some(counted)) = (place, self.counted(&stream, peer)) {
+                    self.start((stream, peer, (place, counted)), &service, &access);
                 }
             }
         })
@@ -362,14 +363,15 @@ impl Side {
                     continue;
                 }
             };
-            if let Some(admitted) = self.admit(stream, peer).await {
-                return Some(admitted);
+            if let Some(counted) = self.counted(&stream, peer) {
+                let place = self.place().await?;
+                return Some((stream, peer, (place, counted)));
             }
         }
     }
 
-    /// Counts a connection with those of its address, and waits for its place; `None` if there are too many.
-    async fn admit(&self, stream: Stream, peer: Peer) -> Option<Admitted> {
+    /// Counts a connection with those of its address, and prepares it; `None` if there are too many.
+    fn counted(&self, stream: &Stream, peer: Peer) -> Option<Counted> {
         let source = peer.source();
         let Some(counted) = self.addresses.count(source) else {
             if let Some(more) = self.crowded.next() {
@@ -383,8 +385,7 @@ impl Side {
             return None;
         };
         stream.prepare();
-        let permit = self.place().await?;
-        Some((stream, peer, (permit, counted)))
+        Some(counted)
     }
 
     /// Waits for a place; never `None`, since the semaphore is not closed.

@@ -39,7 +39,6 @@ pub(super) enum Acceptor {
     Tcp(TcpListener),
     Unix {
         // Dropped first, so that the file goes before the socket is closed.
-        #[expect(dead_code, reason = "its drop removes the file")]
         file: SocketFile,
         listener: UnixListener,
     },
@@ -50,6 +49,15 @@ pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Accepts until nobody waits. Errors of single connections end nothing.
+fn queued<T>(accept: impl Fn() -> io::Result<T>) -> impl Iterator<Item = T> {
+    let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+    (0..MAX_WAITING)
+        .map(move |_| accept())
+        .take_while(move |accepted| !accepted.as_ref().is_err_and(is_empty))
+        .flatten()
 }
 
 impl Acceptor {
@@ -72,18 +80,20 @@ impl Acceptor {
                 let Ok(listener) = listener.into_std() else {
                     return all;
                 };
-                for (stream, peer) in (0..MAX_WAITING).map_while(|_| listener.accept().ok()) {
+                for (stream, peer) in queued(|| listener.accept()) {
                     let is_set = stream.set_nonblocking(true);
                     if let (Ok(()), Ok(stream)) = (is_set, TcpStream::from_std(stream)) {
                         all.push((Stream::Tcp(stream), Peer::of_address(peer)));
                     }
                 }
             }
-            Self::Unix { listener, .. } => {
+            Self::Unix { file, listener } => {
+                // Nobody comes any more.
+                drop(file);
                 let Ok(listener) = listener.into_std() else {
                     return all;
                 };
-                for (stream, _) in (0..MAX_WAITING).map_while(|_| listener.accept().ok()) {
+                for (stream, _) in queued(|| listener.accept()) {
                     let is_set = stream.set_nonblocking(true);
                     if let (Ok(()), Ok(stream)) = (is_set, UnixStream::from_std(stream))
                         && let Ok(credentials) = stream.peer_cred()
@@ -192,5 +202,46 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Error, ErrorKind, Write as _},
+        net::{Ipv4Addr, TcpStream as StdTcpStream},
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_wait_are_taken_before_the_port_closes() {
+        let listener = StdTcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Acceptor::new(Listener::Tcp(listener)).unwrap();
+        let connect = |_| StdTcpStream::connect(address).unwrap();
+        let mut clients: Vec<_> = (0..20).map(connect).collect();
+        for client in &mut clients {
+            client.write_all(b"x").unwrap();
+        }
+        let taken = acceptor.waiting();
+        assert_eq!(taken.len(), clients.len());
+        assert!(StdTcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn the_error_of_one_connection_leaves_those_behind_it() {
+        let aborted = || Err(Error::from(ErrorKind::ConnectionAborted));
+        let results = [
+            Ok(1),
+            aborted(),
+            Ok(2),
+            Err(ErrorKind::WouldBlock.into()),
+            Ok(3),
+        ];
+        let results = std::cell::RefCell::new(results.into_iter());
+        let accept = || results.borrow_mut().next().unwrap();
+        assert_eq!(queued(accept).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -84,6 +84,10 @@ impl Adding<'_> {
         self.left_out(&[
             ("pipeline_config_list", listed.pipelines.is_empty()),
             ("monitoring", listed.monitoring.is_none()),
+            (
+                "custom_node_library_config_list",
+                listed.custom_node_libraries.is_empty(),
+            ),
         ]);
         let is_listed = |other: &GraphConfig| other.graph_path == graph.graph_path;
         let own = (!listed.graphs.iter().any(is_listed)).then_some(graph);

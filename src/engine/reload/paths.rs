@@ -244,8 +244,8 @@ pub(super) fn configured(
                 }
                 // What its file lists has names of its own. One that did list something may be just being written.
                 let file = path.join(CONFIG);
-                let is_known = known.contains_key(&file) && file.is_file();
-                if is_known || config_of_folder(&path).is_some() {
+                let is_unfinished = known.contains_key(&file) && is_no_json(&file);
+                if is_unfinished || config_of_folder(&path).is_some() {
                     nested.push(NestedGraph { graph, file });
                     continue;
                 }
@@ -263,6 +263,12 @@ pub(super) fn configured(
     config.warnings.extend(warning);
     add_listed(&mut config, source, nested, &mut seen, known);
     config
+}
+
+/// Returns whether a file is there that is no JSON, as one that is just being written.
+fn is_no_json(file: &Path) -> bool {
+    let read = fs::read(file);
+    read.is_ok_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err())
 }
 
 /// Returns what a path is.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::triton::{self, FileSequences};
+use super::triton::{self, TritonSettings};
 use crate::{
     config::{ModelConfig, PathSource},
     model::{has_state, storage},
@@ -39,23 +39,23 @@ impl<'a> PerModel<'a> {
             model.load.advice = self.advice(&model).map(Into::into);
         }
         let is_remote = storage::is_remote(&model.base_path);
-        let asked = match is_remote {
-            true => None,
-            false => triton::sequences(path),
+        let found = match is_remote {
+            true => Ok(TritonSettings::default()),
+            false => triton::settings(path),
         };
-        let file = match asked {
-            None => None,
-            Some(FileSequences::Asked(file)) => Some(file),
+        let TritonSettings {
+            sequences,
+            model_file,
+        } = match found {
+            Ok(found) => found,
             // Served without the sequences that it may ask for, all clients would share one state.
-            Some(FileSequences::Unreadable(error)) => {
+            Err(error) => {
                 model.load.settings_error = Some(error.into());
                 return model;
             }
         };
-        if !is_remote {
-            model.load.model_file = triton::model_file(path).map(Into::into);
-        }
-        if let Some(file) = file {
+        model.load.model_file = model_file.map(Into::into);
+        if let Some(file) = sequences {
             let is_new = model.stateful.is_none();
             let off = match model.load.batching {
                 Batching::Off => "",

@@ -55,13 +55,13 @@ const COUNTERPARTS: [(&str, &str); 13] = [
 /// Size and times of a file, by which a change is noticed: of its contents, and of the rights to read it.
 pub(super) type FileStamp = (u64, Option<SystemTime>, (i64, i64));
 
-/// Words of the file of a model about sequences.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum FileSequences {
-    /// Its requests belong to sequences: the file.
-    Asked(PathBuf),
-    /// Unknown: the file, and what is wrong with it.
-    Unreadable(String),
+/// Settings of the file of a model that are followed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct TritonSettings {
+    /// The file, if requests to the model belong to sequences.
+    pub(super) sequences: Option<PathBuf>,
+    /// Name of the model file, if it is given.
+    pub(super) model_file: Option<String>,
 }
 
 /// Returns the file of a model that lies at a path, which may be that of a version.
@@ -119,29 +119,27 @@ fn read(file: &Path) -> Option<Result<Vec<OutlineField>, Unreadable>> {
     }
 }
 
-/// Returns what the file of a model at a path says of sequences; `None` if that is nothing. Blocks.
-pub(super) fn sequences(base_path: &Path) -> Option<FileSequences> {
+/// Reads the settings of a model at a path that are followed. Blocks.
+///
+/// # Errors
+///
+/// Fails with the file, and what is wrong with it, if it cannot be read.
+pub(super) fn settings(base_path: &Path) -> Result<TritonSettings, String> {
     let file = file_of(base_path);
-    let shown = file.display();
-    let error = match read(&file)? {
-        Ok(fields) => {
-            let mut fields = fields.iter();
-            let is_asked = fields.any(|field| field.path == SEQUENCES);
-            return is_asked.then_some(FileSequences::Asked(file));
+    let fields = match read(&file) {
+        None => return Ok(TritonSettings::default()),
+        Some(Ok(fields)) => fields,
+        Some(Err(Unreadable::File(reason))) => {
+            return Err(format!("cannot read {}: {reason}", file.display()));
         }
-        Err(Unreadable::File(reason)) => format!("cannot read {shown}: {reason}"),
-        Err(Unreadable::Text(error)) => format!("{shown}:{error}"),
+        Some(Err(Unreadable::Text(error))) => return Err(format!("{}:{error}", file.display())),
     };
-    Some(FileSequences::Unreadable(error))
-}
-
-/// Returns the name that the file of a model at a path gives the model file; `None` if it gives none, or cannot be
-/// read. Blocks.
-pub(super) fn model_file(base_path: &Path) -> Option<String> {
-    let fields = read(&file_of(base_path))?.ok()?;
-    let mut fields = fields.into_iter();
-    let name = fields.find(|field| field.path == FILE_NAME)?.value?;
-    Some(name).filter(|name| !name.is_empty())
+    let field = |name: &str| fields.iter().find(|field| field.path == name);
+    let model_file = field(FILE_NAME).and_then(|field| field.value.clone());
+    Ok(TritonSettings {
+        model_file: model_file.filter(|name| !name.is_empty()),
+        sequences: field(SEQUENCES).map(|_| file),
+    })
 }
 
 /// Returns a warning of the settings in the `config.pbtxt` of a model that have no effect, with their counterparts
@@ -193,7 +191,7 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{FileSequences, LONGEST, ignored_triton_settings, model_file, sequences};
+    use super::{LONGEST, ignored_triton_settings, settings};
     use crate::{
         config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig, VersionPolicy},
         openvino::{BatchOption, Batching},
@@ -225,7 +223,8 @@ mod tests {
             let warning = ignored_triton_settings(&model(folder.path(), stateful))?;
             Some(warning.replace(&file.display().to_string(), "FILE"))
         };
-        let asks = sequences(folder.path()) == Some(FileSequences::Asked(file.clone()));
+        let settings = settings(folder.path());
+        let asks = settings.is_ok_and(|it| it.sequences.as_ref() == Some(&file));
         (warning(false), warning(true), asks)
     }
 
@@ -260,7 +259,8 @@ mod tests {
         fs::write(&file, text).unwrap();
         let mut model = model(folder.path(), false);
         assert!(ignored_triton_settings(&model).is_some());
-        assert_eq!(model_file(folder.path()).as_deref(), Some("b.onnx"));
+        let found = settings(folder.path()).unwrap();
+        assert_eq!(found.model_file.as_deref(), Some("b.onnx"));
         model.load.batch = Some(BatchOption::Auto);
         model.load.batching = Batching::Auto;
         model.load.nireq = 2;
@@ -295,12 +295,12 @@ mod tests {
         fs::create_dir_all(&version).unwrap();
         fs::write(version.join("model.onnx"), "").unwrap();
         for path in [&model, &version, &version.join("model.onnx")] {
-            assert_eq!(sequences(path), None);
+            assert_eq!(settings(path).unwrap().sequences, None);
         }
         fs::write(model.join("config.pbtxt"), "sequence_batching { }").unwrap();
         for path in [&model, &version, &version.join("model.onnx")] {
-            let expected = FileSequences::Asked(model.join("config.pbtxt"));
-            assert_eq!(sequences(path), Some(expected), "{path:?}");
+            let expected = Some(model.join("config.pbtxt"));
+            assert_eq!(settings(path).unwrap().sequences, expected, "{path:?}");
         }
     }
 
@@ -320,12 +320,8 @@ mod tests {
         let file = folder.path().join("config.pbtxt");
         let error = |content: &[u8]| {
             fs::write(&file, content).unwrap();
-            match sequences(folder.path()) {
-                Some(FileSequences::Unreadable(error)) => {
-                    error.replace(&file.display().to_string(), "FILE")
-                }
-                other => panic!("{other:?}"),
-            }
+            let error = settings(folder.path()).unwrap_err();
+            error.replace(&file.display().to_string(), "FILE")
         };
         insta::assert_snapshot!(
             error(b"name: \"m\"\nsequence_batching {\n"),

@@ -1,11 +1,12 @@
 //! Records of sequences that cannot be read any more, and how an id is used again that has one.
 
+use bytes::Bytes;
+
 use super::{Keeper, Start, unknown};
 use crate::{
     error::{Error, ErrorKind, Result, chain},
     model::{loaded::Loaded, snapshot::Snapshot, version::Version},
-    store::{SequenceKey, SequenceStore, StoreError, TakenSequence, WriteOutcome},
-    task,
+    store::{SequenceKey, SequenceStore, StoreError, WriteOutcome},
 };
 
 /// Text of a record that cannot be read.
@@ -59,23 +60,9 @@ impl Keeper {
         let SequenceStore::Files(store) = &self.store else {
             return Ok(false);
         };
-        let damage = match store.take(key).await {
-            Ok(TakenSequence::Taken(record)) => {
-                let (size, state) = (record.state.len(), record.state);
-                let read = move || Snapshot::decode(&state).map(drop);
-                let Err(damage) = task::sized("read the state of a sequence", size, read).await
-                else {
-                    return Ok(false);
-                };
-                store.end(key, record.epoch, None).await?;
-                chain(&damage)
-            }
-            Err(damage @ StoreError::Garbage { .. }) => {
-                store.discard(key).await?;
-                chain(&damage)
-            }
-            Ok(_) => return Ok(false),
-            Err(error) => return Err(error.into()),
+        let unreadable = |state: &Bytes| Snapshot::decode(state).err().map(|error| chain(&error));
+        let Some(damage) = store.discard(key, unreadable).await? else {
+            return Ok(false);
         };
         tracing::warn!(
             model = key.model,

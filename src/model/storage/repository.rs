@@ -1,7 +1,6 @@
 //! A model's repository, wherever it is: what the loader looks at.
 
 use std::{
-    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -177,39 +176,34 @@ fn identity(folder: &Path, base_path: &Path, looks: &mut Looks) -> FileIdentity 
         let files = repository::parts(folder).into_iter().chain([names]);
         let files = files
             .chain(labels::paths(folder))
-            .chain(named_after(folder));
+            .chain(external_data(folder));
         facts.extend(files.filter_map(|file| fact(&file, looks)));
     } else if walk(folder, &mut facts, looks).is_err() {
         // An error ends the walk, and the identity is that of the files found until then.
         looks.give_up();
     } else {
         let beside = labels::paths(folder).find(|path| path.parent() != Some(folder));
-        if let Some(labels) = beside.filter(|path| path.is_file()) {
-            facts.extend(fact(&labels, looks));
+        if let Some(labels) = beside {
             // Otherwise the survey has noted the folder, in which it may come and go.
             if labels.parent() != Some(base_path) {
                 looks.give_up();
             }
+            facts.extend(fact(&labels, looks));
         }
     }
     facts.sort();
     FileIdentity::of(facts)
 }
 
-/// Returns the files beside a model file whose names begin with its own, such as `m.onnx.data` with the weights of `m.onnx`.
-fn named_after(file: &Path) -> Vec<PathBuf> {
-    let Some(name) = file.file_name().map(OsStr::as_encoded_bytes) else {
-        return Vec::new();
-    };
-    let beside = fs::read_dir(file.parent().unwrap_or(file));
-    let names = beside.into_iter().flatten().flatten();
-    let is_of_it =
-        |found: &OsStr| found.len() > name.len() && found.as_encoded_bytes().starts_with(name);
-    let paths = names
-        .filter(|entry| is_of_it(&entry.file_name()))
-        .map(|entry| entry.path())
-        .filter(|path| path.is_file());
-    paths.take(MAX_FILES).collect()
+/// Returns where programs write the weights of an ONNX file that are not in it, beside it: `m.onnx.data`, `m.onnx_data`,
+/// `m.data`.
+fn external_data(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let appended = [".data", "_data"].map(|end| {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    });
+    appended.into_iter().chain([file.with_extension("data")])
 }
 
 fn walk(folder: &Path, facts: &mut Vec<String>, looks: &mut Looks) -> io::Result<()> {

@@ -20,6 +20,7 @@ pub use self::{saved::SavedVariables, split::attribute as xml_attribute};
 use super::{
     describe::{self, Described},
     ffi::{CompiledModel, InferRequest},
+    leftovers,
     slot::{Slot, SlotError, runtime},
 };
 
@@ -94,11 +95,13 @@ impl Maker {
         outputs: Vec<Described>,
     ) -> Self {
         let total = describe::fixed_bytes(&inputs, &outputs);
+        let has_copies = leftovers::are_possible(&inputs, &outputs);
         Self {
             model: Mutex::new(model),
             inputs,
             outputs,
-            lends: total.is_none_or(|total| total > SMALL),
+            // Strings that are copied by address are forgotten by the slot that owns the infer request.
+            lends: total.is_none_or(|total| total > SMALL) && !has_copies,
         }
     }
 

@@ -18,10 +18,11 @@ use crate::openvino::{
     describe::{self, Described},
     error::ModelLoadError,
     ffi::{self, CompiledModel, Core, FixedTensor, InferRequest, Side},
+    limit::Limit,
     load::{self, Load},
     names::Port,
     prepare::{self, Prepared},
-    slot::{Limit, Slot, SlotError, SlotInput, new_tensor, runtime},
+    slot::{Slot, SlotError, SlotInput, new_tensor, runtime},
 };
 
 /// Variables of a compiled model as its slots have them.
@@ -197,10 +198,7 @@ impl SlotStates {
         let mut computed = Vec::new();
         if let Some(slot) = &mut self.initial {
             let ports: Vec<usize> = (0..variables.computed.len()).collect();
-            let limit = limit.map(|limit| Limit {
-                after: limit.after,
-                passed: &mut *limit.passed,
-            });
+            let limit = limit.map(Limit::again);
             computed = slot.infer(None, inputs, &ports, limit)?;
         }
         variables.values(|place| {

@@ -21,6 +21,7 @@ use super::{
     index::{RecordEntry, RecordIndex, RecordPhase},
     record::{RecordFile, RecordHeader, garbage},
 };
+use crate::error::chain;
 
 /// The file that the server holds a lock on. It has the number of times that the folder was opened.
 pub(super) const LOCK: &str = "ovms.lock";
@@ -227,13 +228,31 @@ impl RecordFolder {
         self.commit(key, header.with_answer(answer), &[])
     }
 
-    pub(super) fn discard(&self, key: &SequenceKey) -> Result<(), StoreError> {
+    /// Deletes a record that is damaged, and returns how: it cannot be read, or its state is as `damage` says. Any other
+    /// stays as it is, and whose it is.
+    pub(super) fn discard(
+        &self,
+        key: &SequenceKey,
+        damage: impl FnOnce(&Bytes) -> Option<String>,
+    ) -> Result<Option<String>, StoreError> {
         let _busy = self.busy(key.id);
-        // It may be another one by now.
-        match unless_damaged(RecordFile::open(&self.place(key)).map(Some))? {
-            None => self.forget(key),
-            Some(_) => Ok(()),
+        let phase = self.phase(key);
+        if !matches!(phase, Some(RecordPhase::Stored | RecordPhase::Damaged)) {
+            return Ok(None);
         }
+        let state = RecordFile::open(&self.place(key)).and_then(|file| match file {
+            Some(file) if !file.header.ahead && !file.header.ended => file.state().map(Some),
+            _ => Ok(None),
+        });
+        let found = match state {
+            Ok(state) => state.and_then(|state| damage(&state)),
+            Err(error @ StoreError::Garbage { .. }) => Some(chain(&error)),
+            Err(error) => return Err(error),
+        };
+        if found.is_some() {
+            self.forget(key)?;
+        }
+        Ok(found)
     }
 
     pub(super) fn count(&self, model: &str, now: u64) -> StoredCount {

@@ -13,6 +13,8 @@ mod record;
 use std::{path::PathBuf, sync::Arc, time::SystemTime};
 
 use self::{folder::RecordFolder, record::RecordHeader};
+use bytes::Bytes;
+
 use super::{
     NewSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError, StoredAnswer,
     StoredCount, StoredSequence, TakenSequence, WriteOutcome,
@@ -107,14 +109,20 @@ impl FileStore {
             .await
     }
 
-    /// Deletes the file of a sequence that is something else; any other stays.
+    /// Deletes the record of a sequence that is damaged, and returns how; any other stays as it is. `damage` looks at the
+    /// state of one that can be read.
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be read or deleted.
-    pub async fn discard(&self, key: &SequenceKey) -> Result<(), StoreError> {
+    /// Fails if the system does not let it be read or deleted.
+    pub async fn discard(
+        &self,
+        key: &SequenceKey,
+        damage: impl FnOnce(&Bytes) -> Option<String> + Send + 'static,
+    ) -> Result<Option<String>, StoreError> {
         let key = key.clone();
-        self.run(move |folder, _| folder.discard(&key)).await
+        self.run(move |folder, _| folder.discard(&key, damage))
+            .await
     }
 
     /// Counts the sequences of a model, and deletes the files of those that have expired.

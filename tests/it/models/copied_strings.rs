@@ -74,3 +74,30 @@ fn strings_that_are_copied_by_address_end_no_server() {
     server.signal("TERM");
     assert!(server.wait().success(), "{}", server.log());
 }
+
+#[test]
+fn strings_of_which_an_input_says_how_many_end_no_server() {
+    let root = repository::folder();
+    ir::sliced_strings(&root.path().join("text"));
+    let mut server = serve(root.path());
+    let texts: Vec<String> = (0..50).map(|index| format!("{index}").repeat(20)).collect();
+    for stop in [3, 50, 1, 50, 7] {
+        let body = json!({"inputs": [
+            {"name": "in", "datatype": "BYTES", "shape": [50], "data": texts},
+            {"name": "stop", "datatype": "INT64", "shape": [1], "data": [stop]},
+        ]});
+        let answer = post(
+            &server,
+            "/v2/models/text/infer",
+            body.to_string().as_bytes(),
+        );
+        let answer = answer.json();
+        assert_eq!(
+            answer["outputs"][0]["data"],
+            json!(texts[..stop]),
+            "{answer}"
+        );
+    }
+    server.signal("TERM");
+    assert!(server.wait().success(), "{}", server.log());
+}

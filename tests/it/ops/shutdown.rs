@@ -12,7 +12,7 @@ use ovms::proto::kserve::ServerReadyRequest;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::support::{
-    Server, busy,
+    Server, busy, eventually,
     grpc::{Grpc, error},
     http::{connect, exchange, get, head, post},
     infer, thread,
@@ -189,8 +189,10 @@ fn a_request_that_comes_when_idle_connections_close_is_answered() {
         let mut used = connect(&server);
         exchange(&mut used, &head("GET", "/v2/health/live", 0, &[]), b"");
         server.signal("TERM");
-        // Connections close from when nothing listens any more.
-        while TcpStream::connect(("127.0.0.1", server.rest_port)).is_ok() {}
+        // Connections close from about when nothing listens any more.
+        eventually("nothing listens", || {
+            TcpStream::connect(("127.0.0.1", server.rest_port)).err()
+        });
         let mut answer = Vec::new();
         let asked = used.write_all(head("GET", "/v2/health/ready", 0, &[]).as_bytes());
         let read = asked.and_then(|()| used.read_to_end(&mut answer));
@@ -205,7 +207,13 @@ fn a_request_that_comes_when_idle_connections_close_is_answered() {
 fn cut_connections(port: u16) -> usize {
     let request = head("GET", "/v2/health/ready", 0, &[]);
     let mut cut = 0;
+    let begun = Instant::now();
     while let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it still listens"
+        );
+        stream.set_read_timeout(Some(SOON)).unwrap();
         let mut status = [0; 12];
         let asked = stream.write_all(request.as_bytes());
         match asked.and_then(|()| stream.read_exact(&mut status)) {

@@ -18,6 +18,75 @@ pub(crate) fn copied_strings(base_path: &Path) {
     operator(base_path, ["in", "out"], string, &["-1"], identity);
 }
 
+/// Writes version 1 of a model that returns as many of the first strings of its input `in` as the input `stop` (INT64, `[1]`)
+/// says, by an operator of the CPU that copies their addresses.
+pub(crate) fn sliced_strings(base_path: &Path) {
+    let port = |id: u8, names: &str| {
+        format!("<port id=\"{id}\" precision=\"STRING\"{names}><dim>-1</dim></port>")
+    };
+    let number = |id: u8, names: &str| {
+        format!("<port id=\"{id}\" precision=\"I64\"{names}><dim>1</dim></port>")
+    };
+    let constant = |layer: u8, name: &str, offset: u8| {
+        format!(
+            "<layer id=\"{layer}\" name=\"{name}\" type=\"Const\" version=\"opset1\">\n\
+             <data element_type=\"i64\" shape=\"1\" offset=\"{offset}\" size=\"8\"/><output>{}</output>\n</layer>\n",
+            number(0, "")
+        )
+    };
+    let parameter = |layer: u8, name: &str, data: &str, port: &str| {
+        format!(
+            "<layer id=\"{layer}\" name=\"{name}\" type=\"Parameter\" version=\"opset1\">\n\
+             <data {data}/><output>{port}</output>\n</layer>\n"
+        )
+    };
+    let layers = [
+        parameter(
+            0,
+            "in",
+            "shape=\"?\" element_type=\"string\"",
+            &port(0, " names=\"in\""),
+        ),
+        parameter(
+            1,
+            "stop",
+            "shape=\"1\" element_type=\"i64\"",
+            &number(0, " names=\"stop\""),
+        ),
+        constant(2, "start", 0),
+        constant(3, "step", 8),
+        constant(4, "axes", 0),
+        format!(
+            "<layer id=\"5\" name=\"slice\" type=\"Slice\" version=\"opset8\">\n\
+             <input>{}{}{}{}{}</input><output>{}</output>\n</layer>\n",
+            port(0, ""),
+            number(1, ""),
+            number(2, ""),
+            number(3, ""),
+            number(4, ""),
+            port(5, " names=\"out\"")
+        ),
+        format!(
+            "<layer id=\"6\" name=\"out/sink\" type=\"Result\" version=\"opset1\"><input>{}</input></layer>\n",
+            port(0, "")
+        ),
+    ];
+    let edges = [(0, 0), (2, 1), (1, 2), (3, 3), (4, 4)].map(|(from, to)| {
+        format!("<edge from-layer=\"{from}\" from-port=\"0\" to-layer=\"5\" to-port=\"{to}\"/>\n")
+    });
+    let text = format!(
+        "<?xml version=\"1.0\"?>\n<net name=\"sliced\" version=\"11\">\n<layers>\n{}</layers>\n<edges>\n{}\
+         <edge from-layer=\"5\" from-port=\"5\" to-layer=\"6\" to-port=\"0\"/>\n</edges>\n</net>\n",
+        layers.concat(),
+        edges.concat()
+    );
+    let folder = base_path.join("1");
+    fs::create_dir_all(&folder).expect("the folder is ours");
+    fs::write(folder.join("model.xml"), text).expect("the folder is ours");
+    let numbers = [0_i64, 1].map(i64::to_le_bytes).concat();
+    fs::write(folder.join("model.bin"), numbers).expect("the folder is ours");
+}
+
 /// Writes a model of one operator, named with its set, between an input and an output of these names. An element has a
 /// name of types and one of ports; a dimension of -1 is dynamic.
 fn operator(

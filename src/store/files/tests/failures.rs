@@ -160,12 +160,33 @@ async fn a_file_that_is_no_record_can_be_discarded_and_others_cannot() {
         let exists = store.start(again).await.unwrap();
         assert_eq!(exists, StartedSequence::Exists);
     }
-    store.discard(&key(1)).await.unwrap();
+    let sound = |_: &Bytes| None;
+    let found = store.discard(&key(1), sound).await.unwrap();
+    assert!(found.is_some_and(|found| found.contains("is damaged")));
     assert!(!path.exists());
     assert_eq!(store.take(&key(1)).await.unwrap(), TakenSequence::Unknown);
-    store.discard(&key(1)).await.unwrap();
-    store.discard(&key(2)).await.unwrap();
+    assert_eq!(store.discard(&key(1), sound).await.unwrap(), None);
+    assert_eq!(store.discard(&key(2), sound).await.unwrap(), None);
     assert_eq!(taken(&store, &key(2)).await.state, "state");
+    begin(&store, new(1)).await;
+}
+
+#[tokio::test]
+async fn a_look_for_damage_takes_nothing_from_an_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let damaged = |_: &Bytes| Some("damaged".to_owned());
+    let (id, epoch) = begin(&store, new(1)).await;
+    let key = key(id);
+    // One that has no record yet is none that is damaged.
+    assert_eq!(store.discard(&key, damaged).await.unwrap(), None);
+    let first = write(&key, epoch);
+    assert_eq!(store.write(first).await.unwrap(), WriteOutcome::Stored);
+    assert_eq!(store.discard(&key, |_| None).await.unwrap(), None);
+    let second = write(&key, epoch);
+    assert_eq!(store.write(second).await.unwrap(), WriteOutcome::Stored);
+    let found = store.discard(&key, damaged).await.unwrap();
+    assert_eq!(found.as_deref(), Some("damaged"));
     begin(&store, new(1)).await;
 }
 
