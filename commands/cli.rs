@@ -487,7 +487,7 @@ fn in_place_of_end(error: &clap::Error) -> Option<String> {
     let has = |name| all.contains(&name);
     let hint = match (has("--sequence"), has("--no-end")) {
         (true, _) if has("--start") => {
-            "`--sequence` starts a sequence by itself; `--continue --sequence-id ID` beside it goes on with one"
+            "omit `--start`: `--sequence` starts one; to continue one, add `--continue --sequence-id ID`"
         }
         (true, _) if has("--end") => {
             "`--sequence` ends the sequence by itself, unless with `--no-end`"

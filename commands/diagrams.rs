@@ -29,7 +29,8 @@ pub(crate) struct DiagramArgs {
 
     /// Write to this file; - is standard output
     ///
-    /// Without --output, the ending of its name chooses the format: .svg, .html, .json, .dot or .gv, .mmd or .mermaid.
+    /// Without --output, the ending of its name chooses the format: .svg, .html, .json, .dot or .gv, .mmd or .mermaid;
+    /// .txt, .md, and none are text.
     #[arg(short, long = "save", alias = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -54,10 +55,13 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the format that the ending of a file stands for.
+    /// Returns the format that the ending of a file stands for; text without an ending, and `None` for another one.
     fn of(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-        Some(match ending.as_str() {
+        let Some(ending) = path.extension() else {
+            return Some(Self::Text);
+        };
+        Some(match ending.to_str()?.to_ascii_lowercase().as_str() {
+            "txt" | "md" => Self::Text,
             "dot" | "gv" => Self::Dot,
             "mmd" | "mermaid" => Self::Mermaid,
             "svg" => Self::Svg,
@@ -75,12 +79,29 @@ impl DiagramArgs {
         self.format.or_else(of_file).unwrap_or_default()
     }
 
-    /// Fails if several diagrams are to go into a file that has room for one.
+    /// Fails if the ending of the file is that of another format than those that there are.
+    fn check_ending(&self) -> Result<(), Failure> {
+        match self.file() {
+            Some(path) if self.format.is_none() && Format::of(path).is_none() => {
+                let ending = path.extension().unwrap_or_default().display();
+                let text = format!(
+                    "cannot save to {}: found the ending .{ending}, expected .svg, .html, .json, .dot, or .mmd",
+                    path.display()
+                );
+                let hint = "`--output FORMAT` chooses the format whatever the ending";
+                Err(Failure::usage(text).hint(hint))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if the file has an unknown ending, or several diagrams are to go into one that has room for one.
     pub(crate) fn validate<'a>(
         &self,
         kind: &str,
         names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Result<(), Failure> {
+        self.check_ending()?;
         if self.format() != Format::Svg || names.len() <= 1 {
             return Ok(());
         }
@@ -170,17 +191,33 @@ mod tests {
 
     use super::{DiagramArgs, Format};
 
+    fn args(format: Option<Format>, out: Option<&str>) -> DiagramArgs {
+        DiagramArgs {
+            format,
+            ascii: false,
+            out: out.map(|path| Path::new(path).to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_ending_is_refused() {
+        let validate = |format: Option<Format>, file: &str| {
+            let valid = args(format, Some(file)).validate("graph", ["g"].into_iter());
+            valid.map_err(|failure| failure.text())
+        };
+        insta::assert_snapshot!(validate(None, "a/draw.PNG").unwrap_err(), @"
+        error: cannot save to a/draw.PNG: found the ending .PNG, expected .svg, .html, .json, .dot, or .mmd
+        hint: `--output FORMAT` chooses the format whatever the ending
+        ");
+        assert_eq!(validate(Some(Format::Text), "draw.png"), Ok(()));
+        for file in ["draw", "draw.txt", "draw.md", "draw.svg", ".hidden", "-"] {
+            assert_eq!(validate(None, file), Ok(()), "{file}");
+        }
+    }
+
     #[test]
     fn the_ending_of_a_file_chooses_its_format() {
-        let format = |format: Option<Format>, out: Option<&str>| {
-            let out = out.map(|path| Path::new(path).to_owned());
-            let args = DiagramArgs {
-                format,
-                ascii: false,
-                out,
-            };
-            args.format()
-        };
+        let format = |format, out| args(format, out).format();
         for (file, expected) in [
             ("a.svg", Format::Svg),
             ("a.b/c.DOT", Format::Dot),

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::load::{LevelReport, LoadEnd, LoadProgress, LoadRun, LoadTarget, Traffic};
+use ovms::client::load::{LevelReport, LoadProgress, LoadRun, LoadTarget, Traffic};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
@@ -116,30 +116,41 @@ async fn one(
     name: &str,
 ) -> Result<Option<Stopped>, Failure> {
     let (stop, stopped) = oneshot::channel();
-    let (mut stop, mut by) = (Some(stop), None);
-    let mut running = pin!(run.run(traffic, async {
+    let running = run.run(traffic, async {
         let _ = stopped.await;
-    }));
+    });
+    let line = || format!("{name}: {}", message(run.progress()));
+    let (ended, by) = until_signal(running, stop, async || signals.next().await, line).await;
+    ended.transpose().map_err(infer::load_failure)?;
+    Ok(by)
+}
+
+/// Waits for a level with a bar. Returns its end, unless a second signal left it, and the first signal, which may also have
+/// come when the level was over and only what was in flight was waited for.
+async fn until_signal<E>(
+    running: impl Future<Output = E>,
+    stop: oneshot::Sender<()>,
+    mut next: impl AsyncFnMut() -> Stopped,
+    line: impl Fn() -> String,
+) -> (Option<E>, Option<Stopped>) {
+    let (mut stop, mut by) = (Some(stop), None);
+    let mut running = pin!(running);
     let bar = ui::waiting();
     let mut step = tokio::time::interval(ui::BAR_STEP);
     let mut reported = Instant::now();
     loop {
         tokio::select! {
             biased;
-            ended = &mut running => {
-                let ended = ended.map_err(infer::load_failure)?;
-                return Ok(by.filter(|_| ended == LoadEnd::Stopped));
-            }
-            signal = signals.next() => match stop.take() {
+            ended = &mut running => return (Some(ended), by),
+            signal = next() => match stop.take() {
                 Some(stop) => {
                     by = Some(signal);
                     // Only gone if the run has ended.
                     let _ = stop.send(());
                 }
-                None => return Ok(by),
+                None => return (None, by),
             },
             _ = step.tick() => {
-                let line = || format!("{name}: {}", message(run.progress()));
                 if !bar.is_hidden() {
                     bar.set_message(ui::clipped(&line()));
                     bar.tick();
@@ -177,9 +188,38 @@ fn message(progress: LoadProgress) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{future::pending, time::Duration};
 
-    use super::{LoadProgress, message};
+    use ovms::client::load::LoadEnd;
+    use tokio::sync::oneshot;
+
+    use super::{LoadProgress, Stopped, message, until_signal};
+
+    #[tokio::test]
+    async fn a_signal_counts_also_when_the_level_was_over() {
+        // The level has ended by itself when it hears of the signal, as one does that waits for what is in flight.
+        let (stop, stopped) = oneshot::channel();
+        let drained = async {
+            stopped.await.unwrap();
+            LoadEnd::Done
+        };
+        let mut signals = vec![Stopped::Terminated];
+        let next = async || match signals.pop() {
+            Some(signal) => signal,
+            None => pending().await,
+        };
+        let (ended, by) = until_signal(drained, stop, next, String::new).await;
+        assert_eq!(
+            (ended, by),
+            (Some(LoadEnd::Done), Some(Stopped::Terminated))
+        );
+        // The second one does not wait.
+        let (stop, _stopped) = oneshot::channel();
+        let mut signals = vec![Stopped::Terminated, Stopped::Interrupted];
+        let next = async || signals.pop().unwrap();
+        let (ended, by) = until_signal(pending::<LoadEnd>(), stop, next, String::new).await;
+        assert_eq!((ended, by), (None, Some(Stopped::Interrupted)));
+    }
 
     #[test]
     fn progress_has_the_last_window() {

@@ -147,6 +147,7 @@ async fn in_turn(
         };
         mix.push(request, 1.0, place).await?;
     }
+    plan.job.inputs.hear_of_end();
     Ok(mix)
 }
 
@@ -195,6 +196,7 @@ async fn of_lines(
             .map_err(|failure| failure.at(&place))?;
         mix.push(request, weight, place).await?;
     }
+    plan.job.inputs.hear_of_end();
     if mix.requests.is_empty() {
         let text = format!("{} has no requests", lines.name);
         return Err(Failure::usage(text).hint("each line is one, as a JSON object"));

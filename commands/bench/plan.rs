@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::Failure,
-    infer::{self, BYTE_ORDER_MARK, Job},
+    infer::{self, Job, strip_mark},
 };
 
 /// Maximum size of a file of requests, in bytes.
@@ -312,10 +312,7 @@ fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
         let text = format!("{} has more than {MAX_REQUESTS} bytes", path.display());
         return Err(Failure::failed(text).hint("a part of the recording will do"));
     }
-    // Some editors begin their files with a byte order mark.
-    if text.starts_with(BYTE_ORDER_MARK) {
-        text.drain(..BYTE_ORDER_MARK.len_utf8());
-    }
+    strip_mark(&mut text);
     Ok(RequestLines {
         folder: match path.parent() {
             Some(folder) if !is_stdin => folder.to_owned(),

@@ -127,7 +127,7 @@ impl BenchPlan {
         let missing = self.targets.iter().skip(report.levels.len());
         let finding = |target| {
             let level = target_name(target);
-            format!("whether {level} passes is unknown: it was not measured")
+            format!("{level} was not measured, so its conditions are unknown")
         };
         missing.copied().map(finding).collect()
     }
@@ -138,7 +138,7 @@ impl BenchPlan {
         if report.interrupted {
             Some("was interrupted")
         } else if !report.findings.is_empty() {
-            Some("has not passed")
+            Some("did not pass")
         } else if report.levels.len() < self.targets.len() {
             Some("has not measured all levels")
         } else {
@@ -155,7 +155,7 @@ impl BenchPlan {
                 ui::print(csv::report(report))?;
                 // Its lines are of levels.
                 if let Some(table) = text::compared_with(report, Look::of_stderr()) {
-                    ui::warn(table.trim_end());
+                    ui::print_aside(&table);
                 }
             }
         }
@@ -182,8 +182,8 @@ impl BenchPlan {
             let path = self.verdict.against.iter().map(|it| it.display());
             let path: String = path.map(|it| it.to_string()).collect();
             ui::warn(&format!(
-                "warning: the report of `--against` ({path}) is of a run that was interrupted, and may have few \
-                 windows; `--save` without `--against` replaces it"
+                "warning: {path} (`--against`) is from an interrupted run and may have few windows; `--save {path}` \
+                 without `--against` replaces it"
             ));
         }
         for warning in self.before.iter().flat_map(|it| differences(it, report)) {

@@ -171,12 +171,12 @@ async fn all(mut feed: RequestFeed<'_>) -> Result<Vec<Request>, Failure> {
 
 /// Makes requests the steps of a sequence.
 fn mark_steps(requests: &mut Vec<Request>, plan: &SequencePlan, is_tfs: bool, id: u64) {
-    let (lives, ends_by_itself) = (plan.goes_on, !plan.requests.has_lines());
+    let (goes_on, ends_by_itself) = (plan.goes_on, !plan.requests.has_lines());
     // That a line was the last is known when it is over, and one that is first and last only starts
     // where there is no form for both: then the last is sent again to end the sequence.
     if let [.., last] = &requests[..]
         && !plan.stays_open
-        && (!ends_by_itself || (is_tfs && !lives && requests.len() == 1))
+        && (!ends_by_itself || (is_tfs && !goes_on && requests.len() == 1))
     {
         let last = last.clone();
         requests.push(last);
@@ -184,7 +184,7 @@ fn mark_steps(requests: &mut Vec<Request>, plan: &SequencePlan, is_tfs: bool, id
     let count = requests.len();
     for (index, request) in requests.iter_mut().enumerate() {
         let ends = index + 1 == count && !plan.stays_open;
-        let control = StepControl::of(lives || index > 0, ends, is_tfs);
+        let control = StepControl::of(goes_on || index > 0, ends, is_tfs);
         mark(request, is_tfs, id, control);
     }
 }

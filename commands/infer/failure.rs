@@ -141,7 +141,7 @@ pub(super) fn foreign(
         ForeignAnswer::Bytes(_) => {
             let expected = if api.is_grpc() { "HTTP/2" } else { "HTTP" };
             let text = format!(
-                "what listens at {address} does not speak {expected}: found {found}, expected an answer to {api}"
+                "the service at {address} does not speak {expected}, which {api} needs: it answered with {found}"
             );
             Failure::new(FailureKind::Unreachable, text)
         }
@@ -150,9 +150,7 @@ pub(super) fn foreign(
             Failure::new(FailureKind::Unreachable, text).caused_by(error)
         }
     };
-    failure.hint(
-        "check host and port: `--url` names them, and `ovms serve` tells its own as it starts",
-    )
+    failure.hint("check host and port of `--url`; `ovms serve` prints its own at startup")
 }
 
 /// Returns the failure for a server that does not list its models.
@@ -356,8 +354,8 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             found: DataType::I16,
             expected,
         } if expected.is_float() => format!(
-            "`-i {name}:{expected}=…` converts the array and leaves its values as they are; samples of 16 bits are \
-             divided by 32768 where they come as a sound, `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
+            "`-i {name}:{expected}=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only \
+             as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
         ),
         ValueProblem::Dtype { found, expected }
             if *found != DataType::String
@@ -393,6 +391,10 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
             source: DecodeError::Broken(ImageError::Unsupported(_)),
             ..
         } => "PNG and JPEG are read: convert the image, as `magick FILE image.png` does".to_owned(),
+        ValueProblem::Image {
+            source: DecodeError::Truncated,
+            ..
+        } => "copy or download the file again".to_owned(),
         ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
         _ => return None,
     })
@@ -625,7 +627,7 @@ mod tests {
         insta::assert_snapshot!(input(error, None).text(), @r"
         error: cannot use the value given for input `audio`
           caused by: found elements of INT16, expected FP32
-        hint: `-i audio:FP32=…` converts the array and leaves its values as they are; samples of 16 bits are divided by 32768 where they come as a sound, `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`
+        hint: `-i audio:FP32=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`
         ");
         let error = InputError::Value {
             name: "ids".to_owned(),

@@ -236,7 +236,10 @@ impl<'a> RequestFeed<'a> {
                 let Some(Line { number, text }) = lines.next().await? else {
                     return match self.role {
                         Role::Steps if self.given == 0 => Err(no_steps()),
-                        Role::Steps | Role::Stream(_) => Ok(None),
+                        Role::Steps | Role::Stream(_) => {
+                            self.inputs.hear_of_end();
+                            Ok(None)
+                        }
                     };
                 };
                 self.line = Some(number);
@@ -249,22 +252,19 @@ impl<'a> RequestFeed<'a> {
                                 "a line is an object of inputs by name, such as {\"x\": [1, 2]}",
                             )
                         });
-                        match (line, folder) {
-                            (Ok(mut line), Some(folder)) => {
-                                line.take_files(folder);
-                                let base = request.clone();
-                                match add_files(line, inputs, model, base).await {
-                                    Ok((made, timestamp)) => {
-                                        request = made;
-                                        Ok(timestamp)
-                                    }
-                                    Err(failure) => Err(failure),
+                        let made = match line {
+                            Ok(mut line) => {
+                                if let Some(folder) = folder {
+                                    line.take_files(folder);
                                 }
+                                add_files(line, inputs, model, request.clone()).await
                             }
-                            (line, _) => {
-                                line.and_then(|line| add(line, inputs, model, &mut request))
-                            }
-                        }
+                            Err(failure) => Err(failure),
+                        };
+                        made.map(|(made, timestamp)| {
+                            request = made;
+                            timestamp
+                        })
                     }
                 };
                 own = read.map_err(|failure| failure.at(&lines.place(number)))?;
@@ -321,7 +321,10 @@ pub(crate) fn add(
     model: &ModelMetadata,
     request: &mut Request,
 ) -> Result<Option<i64>, Failure> {
-    let mut all = inputs.clone();
+    let mut all = match line.takes_files {
+        true => inputs.of_many(),
+        false => inputs.clone(),
+    };
     for (argument, value) in line.inputs {
         let added = match argument.source {
             ElementSource::File { .. } => all.with_file(&argument),
@@ -396,7 +399,7 @@ struct Samples {
 enum Part {
     /// Samples of a step.
     Samples(Vec<f32>),
-    /// End of one that is shorter than its header tells.
+    /// End of one that is shorter than its header says, or whose header was never finished.
     Cut(SoundCut),
 }
 
@@ -463,7 +466,14 @@ impl Samples {
 const LONGEST: usize = 64 << 20;
 
 /// Character with which some editors begin their files.
-pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Removes the byte order mark that a file may begin with.
+pub(crate) fn strip_mark(text: &mut String) {
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+}
 
 /// Stream of lines.
 #[derive(Debug)]
@@ -567,8 +577,8 @@ impl<R: BufRead> Iterator for Reader<R> {
             }
             match String::from_utf8(bytes) {
                 Ok(mut text) => {
-                    if number == 1 && text.starts_with(BYTE_ORDER_MARK) {
-                        text.drain(..BYTE_ORDER_MARK.len_utf8());
+                    if number == 1 {
+                        strip_mark(&mut text);
                     }
                     if !text.trim().is_empty() {
                         return Some(Ok(Line { number, text }));

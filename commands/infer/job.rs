@@ -44,6 +44,8 @@ pub(crate) struct Job {
     pub(super) task: Task,
     /// Sequence of the request, if it is part of one.
     pub(super) sequence: Option<Sequence>,
+    /// Whether the last request of a sequence was given no input, so that it has zeros.
+    pub(super) ends_alone: bool,
     /// Plan of the stream, if there is one.
     pub(super) stream: Option<stream::Plan>,
 }
@@ -80,6 +82,7 @@ impl Job {
                 save: None,
             },
             sequence: None,
+            ends_alone: false,
             stream: None,
         })
     }
@@ -115,12 +118,8 @@ impl Job {
             format,
             server.api,
         )?;
-        if ends_alone(sequence.as_ref(), &args.inputs) {
-            ui::note(
-                "note: no input is given, so zeros are sent as the last step; the answer is that to them",
-            );
-            args.inputs.zeros = true;
-        }
+        let ends_alone = ends_alone(sequence.as_ref(), &args.inputs);
+        args.inputs.zeros |= ends_alone;
         let inputs = inputs(args.inputs, args.image)?;
         let request = args.request;
         let version = request.model_version;
@@ -141,6 +140,7 @@ impl Job {
             shows_secrets: args.question.show_secrets,
             task,
             sequence,
+            ends_alone,
             stream,
         })
     }

@@ -33,7 +33,7 @@ pub(crate) use failure::{
     address as address_failure, client as client_failure, input as input_failure,
     tls as tls_failure,
 };
-pub(crate) use feed::{BYTE_ORDER_MARK, RequestFeed, RequestPlan, add as add_line};
+pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line, strip_mark};
 pub(crate) use handshake::handshake;
 pub(crate) use job::{Job, inputs, inputs_within};
 pub(crate) use load::failed as load_failure;

@@ -62,7 +62,7 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
 }
 
 /// Texts of servers before the place of an image in its batch, from 0 on.
-const PLACES: [&str; 3] = [
+const IMAGE_MARKS: [&str; 3] = [
     "Image parsing failed - image ",
     " in image ",
     "the same resolution - image ",
@@ -72,8 +72,8 @@ const PLACES: [&str; 3] = [
 /// one where the two differ; `images` has the files of each input.
 pub(crate) fn image_named(message: &str, images: &[(String, Vec<String>)]) -> Option<String> {
     let (text, input) = message.rsplit_once("; input name: ")?;
-    let places = PLACES.iter();
-    let (_, rest) = places.filter_map(|place| text.split_once(place)).next()?;
+    let mut marks = IMAGE_MARKS.iter();
+    let (_, rest) = marks.find_map(|mark| text.split_once(mark))?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     let place: usize = digits.parse().ok()?;
     let (_, files) = images.iter().find(|(name, _)| name == input)?;

@@ -148,6 +148,11 @@ impl Job {
         request: &Request,
         model: &ModelMetadata,
     ) -> Result<Whole, Failure> {
+        if self.ends_alone {
+            ui::note(
+                "note: no input was given: the last step has zeros, and the answer is to those",
+            );
+        }
         let sent = Instant::now();
         let (answer, of) = match &self.sequence {
             Some(Sequence::One { control, id, files }) => {

@@ -58,7 +58,8 @@ pub(in crate::infer) struct StreamArgs {
 
     /// File with one request per line; - is standard input
     ///
-    /// They go over the stream of --stream. A value "@cat.png" is that file, in the folder of FILE.
+    /// They go over the stream of --stream. A value "@cat.png" is read from that file; relative paths start at the
+    /// folder of FILE.
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 

@@ -16,6 +16,7 @@ use crate::{
     check::report::{CheckReport, CheckedKind, CheckedServable},
     completions::names,
     error::{Failure, FailureKind},
+    infer,
     serve::hints,
     ui::{self, Look},
 };
@@ -139,8 +140,8 @@ fn report(
     name: Option<&str>,
 ) -> CheckReport {
     let source = std::fs::read(path).unwrap_or_default();
-    let source = String::from_utf8_lossy(&source);
-    let source = source.trim_start_matches('\u{feff}');
+    let mut source = String::from_utf8_lossy(&source).into_owned();
+    infer::strip_mark(&mut source);
     let wanted = |other: &str| name.is_none_or(|name| name == other);
     let own = file.pipelines.iter().filter(|it| wanted(&it.name));
     let own = own.map(|it| (&*it.name, &it.places.own, survey(it, facts)));

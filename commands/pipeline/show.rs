@@ -102,6 +102,8 @@ fn chosen<'a>(
         return Ok(file.pipelines.iter().collect());
     };
     if let Some(found) = file.pipelines.iter().find(|it| it.name == *name) {
+        args.output
+            .validate("pipeline", [name.as_str()].into_iter())?;
         return Ok(vec![found]);
     }
     let names: Vec<&str> = names().collect();

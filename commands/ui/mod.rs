@@ -136,6 +136,12 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", Look::of_stderr().message(&text));
 }
 
+/// Writes data to stderr as it is, where stdout has another form of it.
+pub(crate) fn print_aside(text: &str) {
+    // If nobody reads stderr, there is nobody to tell.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Refuses to write binary data to a terminal.
 pub(crate) fn refuse_bytes_on_terminal(what: &str) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {

@@ -15,7 +15,7 @@ use crate::{
     check::report::{CheckReport, CheckedKind},
     completions::names,
     error::{Failure, FailureKind},
-    pipeline::{aside::Aside, new::typed},
+    pipeline::aside::Aside,
     ui::{self, Look},
 };
 
@@ -127,18 +127,9 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         && !has_errors
         && found.graphs.iter().any(look::initializes)
     {
-        ui::note(&not_called(args));
+        ui::note(
+            "note: `initialize` was not called; add `--initialize` to call it, as the server does",
+        );
     }
     ended
-}
-
-/// Returns the note about what a check leaves out.
-fn not_called(args: &GraphCheckArgs) -> String {
-    let mut command = format!("ovms graph check {}", typed(&args.path));
-    for word in args.name.iter().map(|name| ui::shell_word(name)) {
-        command.extend([" ", &word]);
-    }
-    format!(
-        "note: `initialize` was not called; `{command} --initialize` does that, as the server would"
-    )
 }

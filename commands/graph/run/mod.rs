@@ -41,8 +41,8 @@ timestamp. A client that does not stream gets the first packet of each output.
 Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say \
 which datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With \
 --requests, each line of a file is a request, an object of inputs by name; beside them, \
-`timestamp` and `parameters` are the request's own. A value \"@cat.png\" is that file, in the folder \
-of the requests.
+`timestamp` and `parameters` are the request's own. A value \"@cat.png\" is read from that file; \
+relative paths start at the folder of FILE.
 
 Times are of all steps of a node together, with what it waits for; nodes run beside each other. \
 JSON is an object in each line, with the nodes in the last, and their times in microseconds. \

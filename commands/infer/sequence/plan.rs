@@ -146,9 +146,9 @@ impl Plan {
 fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
     match args.no_end && !args.sequence {
         true => {
-            let text = "`--no-end` is for `--sequence`, which ends what it sends";
-            let hint = "`--start` and `--continue` send one request and end nothing: leave it out, or add `--sequence`";
-            Err(Failure::usage(text).hint(hint))
+            let hint =
+                "`--start` and `--continue` alone leave a sequence open anyway; omit `--no-end`";
+            Err(Failure::usage("`--no-end` needs `--sequence`").hint(hint))
         }
         false => Ok(()),
     }
@@ -193,7 +193,8 @@ pub(in crate::infer) struct SequenceArgs {
     /// With `--continue`, the steps go on with a sequence that was begun before, and with `--no-end`
     /// it stays open for more of them.
     ///
-    /// The sequence is also ended when a step fails, and at Ctrl-C; a second Ctrl-C leaves at once.
+    /// Unless `--no-end` is given, the sequence is also ended when a step fails, and at Ctrl-C or SIGTERM; a second
+    /// signal leaves at once.
     #[arg(long, conflicts_with = "load")]
     pub(in crate::infer) sequence: bool,
 
@@ -226,7 +227,7 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Send one request of a sequence that was started
     ///
-    /// With `--sequence`, all of its steps: none of them starts a sequence.
+    /// With `--sequence`, send all steps without starting a new sequence.
     #[arg(
         long = "continue",
         requires = "sequence_id",
@@ -236,21 +237,21 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Send the last request of a sequence
     ///
-    /// Without any input, it sends zeros, since a sequence has no end without a step.
+    /// Without input, zeros are sent: the end of a sequence is always a step.
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
 
     /// Leave the sequence open after the last step of `--sequence`
     ///
-    /// Also when a step fails, and at Ctrl-C. `--sequence --continue --sequence-id ID` goes on with it, and
-    /// `--end --sequence-id ID` ends it.
+    /// Also when a step fails, and at Ctrl-C or SIGTERM. Continue it with `--sequence --continue --sequence-id ID`, or
+    /// end it with `--end --sequence-id ID`.
     #[arg(long, requires = "of_a_sequence", conflicts_with_all = ["end", "load"])]
     pub(in crate::infer) no_end: bool,
 
     /// Save the state of the sequence to this file after the last step
     ///
     /// Over REST only, as is `--load-state`. A whole sequence is ended after that: the last step is
-    /// sent again, and its answer is not shown. With `--no-end` it is not.
+    /// sent again, and its answer is not shown. With `--no-end` it stays open.
     #[arg(
         long,
         value_name = "FILE",

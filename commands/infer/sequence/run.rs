@@ -103,6 +103,7 @@ pub(in crate::infer) async fn run(
         saves: files.saves(),
         goes_on: plan.goes_on || files.loads(),
         stays_open: plan.stays_open,
+        is_id_known: plan.id.is_some(),
     };
     let save = async |id| files.save(client, &model, id).await;
     tokio::select! {
@@ -135,6 +136,8 @@ struct Run<'a> {
     goes_on: bool,
     /// Whether the sequence is left open.
     stays_open: bool,
+    /// Whether the id was given, and not chosen.
+    is_id_known: bool,
 }
 
 impl Run<'_> {
@@ -173,7 +176,12 @@ impl Run<'_> {
             ui::note(&format!("{pace}."));
         }
         if self.stays_open && self.session.lives() {
-            ui::note(&format!("Sequence {id} is open: {}.", to_go_on(id)));
+            let text = format!("Sequence {id} is open: {}.", to_go_on(id));
+            match self.is_id_known {
+                true => ui::note(&text),
+                // Nothing else may tell it.
+                false => ui::warn(&text),
+            }
         }
         let Sink::Stack(stack) = self.sink else {
             return left.map_or(Ok(None), Err);
@@ -275,10 +283,10 @@ fn left_behind(id: u64) -> String {
     format!("sequence {id} may still live on the server")
 }
 
-/// Returns how a sequence that was left open is gone on with.
+/// Returns how a sequence that was left open is continued or ended.
 fn to_go_on(id: u64) -> String {
     format!(
-        "`--sequence --continue --sequence-id {id}` goes on with it, and `--end --sequence-id {id}` ends it"
+        "continue it with `--sequence --continue --sequence-id {id}`, or end it with `--end --sequence-id {id}`"
     )
 }
 

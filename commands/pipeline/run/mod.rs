@@ -162,7 +162,10 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
                 output::save_all(folder, &loaded, &tensors, &measured)?;
             }
             match measured.error {
-                Some(error) => Err(Failure::failed("the run failed").detail(error)),
+                Some(error) => {
+                    let failure = Failure::failed("the run failed").detail(error);
+                    Err(measured.file.into_iter().fold(failure, Failure::detail))
+                }
                 None => Ok(()),
             }
         });
@@ -348,6 +351,8 @@ struct Measured {
     last: Last,
     /// Error of the last request, if it failed.
     error: Option<String>,
+    /// Place and file of the image that the error is about.
+    file: Option<String>,
     /// Files of the images of the request, in the order of its batch.
     files: Vec<String>,
 }
@@ -393,7 +398,7 @@ async fn measure(
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
     let mut last = None;
-    let mut error = None;
+    let (mut error, mut file) = (None, None);
     for round in 0..warmup.saturating_add(repeat) {
         let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
         let target = target.map_err(failed)?.traced(trace.clone());
@@ -401,11 +406,9 @@ async fn measure(
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
         let runs = trace.take();
-        error = answer.as_ref().err().map(|error| {
-            let file = infer::image_named(error.message(), images);
-            let file = file.map(|file| format!(" - {file}"));
-            reported(error) + &file.unwrap_or_default()
-        });
+        let failed = answer.as_ref().err();
+        file = failed.and_then(|error| infer::image_named(error.message(), images));
+        error = failed.map(reported);
         if round < warmup && error.is_none() {
             continue;
         }
@@ -432,6 +435,7 @@ async fn measure(
         nodes,
         last,
         error,
+        file,
         files: Vec::new(),
     })
 }
@@ -440,13 +444,23 @@ fn failed(error: ovms::error::Error) -> Failure {
     Failure::failed("the run failed").detail(reported(&error))
 }
 
-/// Writes an error with its cause.
+/// Writes an error with its cause, unless it says that already.
 fn reported(error: &ovms::error::Error) -> String {
-    let text = std::error::Error::source(error).map(chain);
+    let Some(cause) = std::error::Error::source(error) else {
+        return chain(error);
+    };
+    let mut deepest = cause;
+    while let Some(cause) = deepest.source() {
+        deepest = cause;
+    }
+    let text = chain(cause);
     // Most causes say the same, and more.
-    match text {
-        Some(cause) if cause.starts_with(error.message()) => cause,
-        _ => chain(error),
+    if text.starts_with(error.message()) {
+        text
+    } else if error.message().contains(&deepest.to_string()) {
+        error.message().to_owned()
+    } else {
+        chain(error)
     }
 }
 

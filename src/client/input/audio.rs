@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    fmt,
     io::{self, BufRead, Cursor, Read},
     sync::Arc,
 };
@@ -35,11 +34,10 @@ pub(super) struct Sound {
     pub(super) cut: Option<SoundCut>,
 }
 
-/// Recording with fewer samples than its header tells of, as one that was cut short, or with a header that tells of none,
-/// as one whose program has not come to its end.
+/// Recording that is shorter than its header says, or whose header was never finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoundCut {
-    /// Bytes of samples that the header tells of.
+    /// Bytes of samples that the header says; 0 if it was never finished.
     pub expected: u64,
     /// Bytes of whole samples that are there.
     pub found: u64,
@@ -51,25 +49,13 @@ impl SoundCut {
         let expected = u64::from(told);
         (told < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
     }
-}
 
-impl SoundCut {
     /// Returns what is wrong with the recording.
     pub(super) const fn what(&self) -> &'static str {
         match self.expected {
-            0 => "was not finished",
-            _ => "is cut short",
+            0 => "was never finished",
+            _ => "is truncated",
         }
-    }
-}
-
-impl fmt::Display for SoundCut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { expected, found } = self;
-        write!(
-            f,
-            "its header tells of {expected} bytes of samples, and {found} are there, which are sent"
-        )
     }
 }
 
@@ -273,7 +259,11 @@ impl SoundForm {
     /// Compares the length of the header with the samples that were there; `None` if none are missing.
     pub fn cut(&self, samples: u64) -> Option<SoundCut> {
         let frame = sample_length(self.kind) * self.channels;
-        SoundCut::of(self.length?, samples.saturating_mul(frame as u64))
+        let found = samples.saturating_mul(frame as u64);
+        match self.length? {
+            0 if found > 0 => Some(SoundCut { expected: 0, found }),
+            length => SoundCut::of(length, found),
+        }
     }
 }
 
@@ -458,6 +448,14 @@ mod tests {
         let at = piped.len() - 12;
         piped[at..at + 4].copy_from_slice(&0x7FFF_FFFF_u32.to_le_bytes());
         assert_eq!(cut(&piped), None);
+        // Nor does one that has not come to its end.
+        piped[at..at + 4].copy_from_slice(&[0; 4]);
+        let unfinished = SoundCut {
+            expected: 0,
+            found: 8,
+        };
+        assert_eq!(cut(&piped), Some(unfinished));
+        assert_eq!(cut(&wav(1, &[])), None);
         assert_eq!(cut(&[0, 1]), None);
     }
 

@@ -30,6 +30,8 @@ pub struct RequestLine {
     pub timestamp: Option<i64>,
     /// How often a load sends the request, compared with others.
     pub weight: Option<f64>,
+    /// Whether values may name files.
+    pub takes_files: bool,
 }
 
 /// Why a line is no request.
@@ -86,8 +88,7 @@ impl RequestLine {
                 inputs: vec![(only.clone(), text.trim().to_owned())],
                 id: (!head.id.is_empty()).then_some(head.id),
                 timestamp: head.timestamp,
-                weight: None,
-                parameters: Parameters::new(),
+                ..Self::default()
             });
         }
         if only.name.is_some() || !text.trim_start().starts_with('{') {
@@ -109,7 +110,7 @@ impl RequestLine {
             timestamp: field("timestamp", take("timestamp"))?,
             weight: field("weight", take("weight"))?,
             parameters: parameters(field("parameters", take("parameters"))?.unwrap_or_default())?,
-            inputs: Vec::new(),
+            ..Self::default()
         };
         match take("inputs") {
             Some(inputs) if inputs.get().starts_with('[') => {
@@ -136,6 +137,7 @@ impl RequestLine {
     /// Takes each value that names a file as an argument does, `"@cat.png"`, for that file. Relative paths begin in a
     /// folder. A text of another form, or in a list, stays a text.
     pub fn take_files(&mut self, folder: &Path) {
+        self.takes_files = true;
         for (argument, value) in &mut self.inputs {
             let text = value.trim_start();
             if !text.starts_with("\"@") {

@@ -44,8 +44,8 @@ impl fmt::Display for DtypeConversion {
 pub enum InputRemark {
     /// An array has another datatype.
     Converted(DtypeConversion),
-    /// Elements in a row are cut into steps, and zeros follow in the last one.
-    Filled {
+    /// Elements in a row are cut into steps, and the last one is padded with zeros.
+    Padded {
         /// The name of the input.
         input: String,
         /// The number of steps, if it is known before they are sent.
@@ -53,11 +53,11 @@ pub enum InputRemark {
         /// The number of zeros.
         zeros: usize,
     },
-    /// A sound is sent that has fewer samples than its header tells of.
+    /// A sound is sent that is shorter than its header says, or whose header was never finished.
     Cut {
         /// The file; `None` if it came by standard input.
         path: Option<PathBuf>,
-        /// Length that is there, and the one that the header tells.
+        /// Length that is there, and the one that the header says.
         cut: SoundCut,
     },
     /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
@@ -72,6 +72,8 @@ pub enum InputRemark {
     },
     /// Mean, scale, order of channels, or layout are given for inputs of which none is an image.
     NoImage,
+    /// The scale is a factor, such as 1/255, and values are divided by it.
+    Factor,
     /// Mean and scale are small, as those of values from 0 to 1.
     OfUnit {
         /// The name of the input.
@@ -90,29 +92,47 @@ impl fmt::Display for InputRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Converted(conversion) => conversion.fmt(f),
-            Self::Filled {
+            Self::Padded {
                 input,
                 steps: Some(steps),
                 zeros,
             } => {
-                let noun = if *steps == 1 { "step" } else { "steps" };
-                write!(
-                    f,
-                    "input `{input}` is sent in {steps} {noun}, the last filled with zeros ({zeros})"
-                )
+                let zeros = Counted(*zeros, "zero");
+                match steps {
+                    1 => write!(f, "input `{input}` is sent in 1 step, padded with {zeros}"),
+                    _ => write!(
+                        f,
+                        "input `{input}` is sent in {steps} steps, the last padded with {zeros}"
+                    ),
+                }
             }
-            Self::Filled {
+            Self::Padded {
                 input,
                 steps: None,
                 zeros,
             } => write!(
                 f,
-                "the last step of input `{input}` is filled with zeros ({zeros})"
+                "the last step of input `{input}` is padded with {}",
+                Counted(*zeros, "zero")
             ),
-            Self::Cut { path, cut } => match path {
-                Some(path) => write!(f, "{} {}: {cut}", path.display(), cut.what()),
-                None => write!(f, "the sound {}: {cut}", cut.what()),
-            },
+            Self::Cut { path, cut } => {
+                let SoundCut { expected, found } = cut;
+                let what = cut.what();
+                let has = match path {
+                    Some(path) => {
+                        write!(f, "{} {what}", path.display())?;
+                        "the file has"
+                    }
+                    None => {
+                        write!(f, "the sound {what}")?;
+                        "it has"
+                    }
+                };
+                write!(
+                    f,
+                    ": its header says {expected} bytes of samples, {has} {found}; those are sent"
+                )
+            }
             Self::Encoded { input } => write!(
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \
@@ -124,13 +144,15 @@ impl fmt::Display for InputRemark {
                  order of channels do not apply; without `:BYTES` they do"
             ),
             Self::NoImage => f.write_str(
-                "no input is an image, so that preset, mean, scale, layout, and order of channels do nothing: arrays \
-                 and other values are sent as they are",
+                "no input is an image: preset, mean, scale, layout, and channel order have no effect",
+            ),
+            Self::Factor => f.write_str(
+                "`--scale` divides: for values from 0 to 1 use `--scale 255`, or `--preset unit`",
             ),
             Self::OfUnit { input } => write!(
                 f,
-                "mean and scale look like those of values from 0 to 1, and the values of the image for input \
-                 `{input}` are 0 to 255: multiply both by 255, or use a preset, such as `--preset imagenet`"
+                "mean and scale look as if they were for values from 0 to 1, but pixels of input `{input}` are 0 to \
+                 255: multiply both by 255, or use a preset, such as `--preset imagenet`"
             ),
             Self::Rounded { input, dtype } => write!(
                 f,
@@ -141,11 +163,24 @@ impl fmt::Display for InputRemark {
     }
 }
 
+/// Number with a noun, which has an `s` behind it unless the number is 1.
+struct Counted(usize, &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, noun) = self;
+        let ending = if *count == 1 { "" } else { "s" };
+        write!(f, "{count} {noun}{ending}")
+    }
+}
+
 /// Listener of remarks, which hears of each once, however many requests it is in.
 #[derive(Clone, Default)]
 pub(super) struct RemarkListener {
     report: Option<Arc<Report>>,
     reported: Arc<Mutex<Vec<InputRemark>>>,
+    /// Whether any of many requests had an image; `None` before the first one.
+    has_image: Arc<Mutex<Option<bool>>>,
 }
 
 type Report = dyn Fn(&InputRemark) + Send + Sync;
@@ -155,7 +190,19 @@ impl RemarkListener {
         Self {
             report: Some(Arc::new(report)),
             reported: Arc::default(),
+            has_image: Arc::default(),
         }
+    }
+
+    /// Keeps whether one of many requests has an image.
+    pub(super) fn see(&self, has_image: bool) {
+        let mut seen = self.has_image.lock();
+        *seen = Some(has_image || seen.unwrap_or(false));
+    }
+
+    /// Returns whether there were requests, none of them with an image.
+    pub(super) fn has_seen_no_image(&self) -> bool {
+        *self.has_image.lock() == Some(false)
     }
 
     /// Reports a remark, unless it was reported before.

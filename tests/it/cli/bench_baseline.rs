@@ -52,8 +52,10 @@ fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
     let against = ["dummy", "--against", saved];
     let run = bench(&server, GRPC, &[&against[..], &SHORT].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let warning =
-        format!("warning: the report of `--against` ({saved}) is of a run that was interrupted");
+    let warning = format!(
+        "warning: {saved} (`--against`) is from an interrupted run and may have few windows; `--save {saved}` \
+             without `--against` replaces it\n"
+    );
     assert!(run.stderr.contains(&warning), "{}", run.stderr);
 }
 
@@ -70,7 +72,7 @@ fn levels_that_were_not_measured_do_not_pass() {
         &[&late[..], &["--fail-if", "errors>0"]].concat(),
     );
     assert_eq!(run.code, Some(1), "{}", run.stderr);
-    let finding = "error: 1 finding of `--fail-if`\n  whether concurrency 2 passes is unknown: it was not measured\n";
+    let finding = "error: 1 finding of `--fail-if`\n  concurrency 2 was not measured, so its conditions are unknown\n";
     assert!(run.stderr.ends_with(finding), "{}", run.stderr);
     let report: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(report["findings"].as_array().unwrap().len(), 1, "{report}");

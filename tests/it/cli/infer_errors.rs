@@ -207,9 +207,9 @@ fn another_protocol_is_told_by_what_it_says_first() {
         assert_eq!(
             asked(port, api, &[]),
             format!(
-                "exit 69\nerror: what listens at 127.0.0.1:{port} does not speak {expected}: found \
-                 `SSH-2.0-OpenSSH_9.2p1 Debian-2`, expected an answer to {api}\nhint: check host and port: `--url` \
-                 names them, and `ovms serve` tells its own as it starts\n"
+                "exit 69\nerror: the service at 127.0.0.1:{port} does not speak {expected}, which {api} needs: it \
+                 answered with `SSH-2.0-OpenSSH_9.2p1 Debian-2`\nhint: check host and port of `--url`; `ovms serve` \
+                 prints its own at startup\n"
             ),
             "{api}"
         );

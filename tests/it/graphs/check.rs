@@ -122,7 +122,8 @@ fn objects_are_made_only_if_that_is_asked_for() {
         format!("{ECHO}\n    def initialize(self, kwargs):\n        raise OSError('no disk')\n");
     write(folder.path(), PYTHON, &handler);
     let run = graph(folder.path(), &["check", "g"]);
-    let note = "note: `initialize` was not called; `ovms graph check g --initialize` does that, as the server would\n";
+    let note =
+        "note: `initialize` was not called; add `--initialize` to call it, as the server does\n";
     assert_eq!(shown(&run), format!("graph `g`: no errors\nexit 0\n{note}"));
     let run = graph(folder.path(), &["check", "g", "--output=json"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
@@ -300,7 +301,8 @@ fn a_generator_is_noted() {
     let folder = repository::folder();
     let new = graph(folder.path(), &["new", "words", "--generative"]);
     assert_eq!(new.code, Some(0), "{}", shown(&new));
-    let note = "note: `initialize` was not called; `ovms graph check words --initialize` does that, as the server would\n";
+    let note =
+        "note: `initialize` was not called; add `--initialize` to call it, as the server does\n";
     for (flags, note) in [
         (&["check", "words"][..], note),
         (&["check", "words", "--initialize"], ""),

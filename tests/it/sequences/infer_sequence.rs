@@ -166,8 +166,8 @@ fn printed_steps_of_a_part_neither_start_nor_end() {
             "{open}"
         );
         assert_eq!(
-            count(&open, ["sequence_control_input", "curl"])[0],
-            0,
+            count(&open, ["sequence_control_input", "curl -"]),
+            [0, 3],
             "{open}"
         );
         let ended = printed(&[]);

@@ -45,8 +45,8 @@ fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
     let server = stateful("running_total", &[]);
     let run = interrupted_after_a_step(&server, GRPC, &["--no-end"]);
     assert_eq!(run.code, Some(130), "{}", run.stderr);
-    let end = "error: interrupted after 1 step\nhint: sequence 1 is open: `--sequence --continue --sequence-id 1` goes \
-               on with it, and `--end --sequence-id 1` ends it\n";
+    let end = "error: interrupted after 1 step\nhint: sequence 1 is open: continue it with `--sequence --continue \
+               --sequence-id 1`, or end it with `--end --sequence-id 1`\n";
     assert!(run.stderr.ends_with(end), "{}", run.stderr);
     let last = infer(
         &server,
@@ -67,11 +67,42 @@ fn the_end_of_an_open_sequence_needs_no_input() {
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let last = infer(&server, api, &words("running_total --end --sequence-id 1"));
         assert_eq!(last.code, Some(0), "{api}: {}", last.stderr);
-        let note = "note: no input is given, so zeros are sent as the last step";
+        let note =
+            "note: no input was given: the last step has zeros, and the answer is to those\n";
         assert!(last.stderr.contains(note), "{api}: {}", last.stderr);
         assert!(last.text().contains("1, 2, 3, 4"), "{api}: {}", last.text());
         is_gone(&server, "running_total", "1");
+        // What is printed is not sent.
+        let printed = words("running_total --end --sequence-id 1 --print-curl");
+        let run = infer(&server, api, &printed);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{api}");
     }
+    let (port, _) = free_ports();
+    let run = cli::run(at(port, GRPC).args(words("m --end --sequence-id 1")));
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
+    assert!(!run.stderr.contains("note: "), "{}", run.stderr);
+}
+
+#[test]
+fn an_id_that_was_chosen_is_told_of_an_open_sequence() {
+    let server = stateful("running_total", &[]);
+    let open = words("running_total -q -i x=[[1,2,3,4]] --sequence --no-end --each");
+    let run = infer(&server, GRPC, &open);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let begin = run.stderr.strip_prefix("Sequence ").unwrap();
+    let (id, rest) = begin.split_once(" is open: ").unwrap();
+    let end = format!("or end it with `--end --sequence-id {id}`.\n");
+    assert!(rest.ends_with(&end), "{}", run.stderr);
+    let last = infer(
+        &server,
+        GRPC,
+        &["running_total", "-q", "--end", "--sequence-id", id],
+    );
+    assert_eq!(last.code, Some(0), "{}", last.stderr);
+    // One that was given is known.
+    let given = [&open[..], &["--sequence-id=1"]].concat();
+    let run = infer(&server, GRPC, &given);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Content, Given, InputRemark, Inputs, Sound, Target};
 use crate::tensor::DataType;
 
 impl Inputs {
-    /// Reports sounds that are shorter than their headers tell.
+    /// Reports sounds that are shorter than their headers say.
     pub(super) fn hear_of_cuts(&self) {
         for Given { argument, content } in &self.given {
             if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
@@ -17,7 +17,7 @@ impl Inputs {
     /// Reports zeros in the last step of an input; the number of steps if it is known.
     pub(super) fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
         if zeros > 0 {
-            self.remarks.hear(InputRemark::Filled {
+            self.remarks.hear(InputRemark::Padded {
                 input: input.unwrap_or_default().to_owned(),
                 steps,
                 zeros,
@@ -25,12 +25,22 @@ impl Inputs {
         }
     }
 
-    /// Reports what is to be done to the pixels of images where there are none.
+    /// Reports what is to be done to the pixels of images where there are none. Of many requests another one may have
+    /// an image: [`hear_of_end`](Self::hear_of_end) reports that none has.
     pub(super) fn hear_of_no_image(&self, named: &[(String, Given)]) {
         let is_image =
             |given: &Given| matches!(given.content, Content::Image(_) | Content::Images(_));
         let has_image = named.iter().any(|(_, given)| is_image(given));
-        if self.image.is_any_given() && !has_image {
+        if self.is_one_of_many {
+            self.remarks.see(has_image);
+        } else if self.image.is_any_given() && !has_image {
+            self.remarks.hear(InputRemark::NoImage);
+        }
+    }
+
+    /// Reports, behind the last of many requests, what is to be done to the pixels of images where none had an image.
+    pub fn hear_of_end(&self) {
+        if self.image.is_any_given() && self.remarks.has_seen_no_image() {
             self.remarks.hear(InputRemark::NoImage);
         }
     }
@@ -39,7 +49,9 @@ impl Inputs {
     pub(super) fn hear_of_image(&self, input: &str, target: &Target<'_>) {
         let (input, dtype) = (input.to_owned(), target.dtype());
         let is_decoded = matches!(&dtype, Ok(dtype) if *dtype != DataType::String);
-        if is_decoded && self.image.is_of_unit() {
+        if is_decoded && self.image.is_factor() {
+            self.remarks.hear(InputRemark::Factor);
+        } else if is_decoded && self.image.is_of_unit() {
             let input = input.clone();
             self.remarks.hear(InputRemark::OfUnit { input });
         }

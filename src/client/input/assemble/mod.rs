@@ -33,6 +33,8 @@ pub struct Inputs {
     fill: Option<Fill>,
     image: ImageOptions,
     remarks: RemarkListener,
+    /// Whether they are those of one of many requests, of which others may have images.
+    is_one_of_many: bool,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -85,6 +87,7 @@ impl Inputs {
             fill,
             image,
             remarks: RemarkListener::default(),
+            is_one_of_many: false,
         };
         let (mut stdin, mut limit) = (Stdin::new(stdin), FileLimit::new(most));
         for argument in arguments {

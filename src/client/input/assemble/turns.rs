@@ -37,6 +37,16 @@ impl Inputs {
         Ok(inputs)
     }
 
+    /// Returns the same inputs as part of one of many requests, of which others may have images;
+    /// [`hear_of_end`](Self::hear_of_end) is for the end of all.
+    #[must_use]
+    pub fn of_many(&self) -> Self {
+        Self {
+            is_one_of_many: true,
+            ..self.clone()
+        }
+    }
+
     /// Returns the inputs of each request, if several values of an input are no batch but sent one after the other:
     /// the first request has the first value of each input, and so on. A single value goes with all of them.
     ///
@@ -82,6 +92,7 @@ impl Inputs {
                     fill: self.fill,
                     image: self.image.clone(),
                     remarks: self.remarks.clone(),
+                    is_one_of_many: true,
                 },
                 file,
             }

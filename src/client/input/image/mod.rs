@@ -44,11 +44,20 @@ pub enum ImageLayout {
     Hwc,
 }
 
+/// Scale below which one is no divisor of values up to 255, but a factor.
+const LEAST_SCALE: f64 = 0.01;
+
 impl ImageOptions {
     /// Returns whether anything is to be done to the pixels that was asked for.
     pub(super) fn is_any_given(&self) -> bool {
         let is_prepared = !self.mean.is_empty() || !self.scale.is_empty();
         is_prepared || self.is_bgr || self.layout.is_some()
+    }
+
+    /// Returns whether scales look like factors, as 1/255, where values are divided by them.
+    pub(super) fn is_factor(&self) -> bool {
+        let is_factor = |scale: &f64| *scale > 0.0 && *scale < LEAST_SCALE;
+        !self.scale.is_empty() && self.scale.iter().all(is_factor)
     }
 
     /// Returns whether means and scales look like those of values from 0 to 1, where pixels are 0 to 255.

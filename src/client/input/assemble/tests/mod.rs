@@ -76,6 +76,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
         fill: None,
         image: ImageOptions::default(),
         remarks: RemarkListener::default(),
+        is_one_of_many: false,
     }
 }
 

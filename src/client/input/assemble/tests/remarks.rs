@@ -26,7 +26,7 @@ fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
             "FP32",
             [1, 2],
             vec![3, 1, 2],
-            "input `x` is sent in 3 steps, the last filled with zeros (1)",
+            "input `x` is sent in 3 steps, the last padded with 1 zero",
         ),
         (row(DataType::F16, 4), "FP16", [1, 2], vec![2, 1, 2], ""),
         // What fills the model's shape goes with every step.
@@ -63,12 +63,16 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
     for (sound, expected) in [
         (
             sound(6, None),
-            "input `x` is sent in 2 steps, the last filled with zeros (2)",
+            "input `x` is sent in 2 steps, the last padded with 2 zeros",
+        ),
+        (
+            sound(3, None),
+            "input `x` is sent in 1 step, padded with 1 zero",
         ),
         (sound(8, None), ""),
         (
             sound(4, Some(6)),
-            "the sound is cut short: its header tells of 8 bytes of samples, and 6 are there, which are sent",
+            "the sound is truncated: its header says 8 bytes of samples, it has 6; those are sent",
         ),
     ] {
         let inputs = content(None, None, Content::Samples(sound));
@@ -78,7 +82,8 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
     // As they come, nobody knows how many steps there are.
     let only = Argument::default();
     for (samples, expected) in [
-        (3, "the last step of input `x` is filled with zeros (1)"),
+        (3, "the last step of input `x` is padded with 1 zero"),
+        (2, "the last step of input `x` is padded with 2 zeros"),
         (4, ""),
     ] {
         let notes = told(content(None, None, Content::Fill), &|inputs| {
@@ -128,8 +133,20 @@ fn what_cannot_be_done_to_pixels_is_told() {
         scale: vec![0.229, 0.224, 0.225],
         ..ImageOptions::default()
     };
+    // As OpenCV takes it, which multiplies.
+    let factor = ImageOptions {
+        scale: vec![1.0 / 255.0],
+        ..ImageOptions::default()
+    };
+    let advice = "`--scale` divides: for values from 0 to 1 use `--scale 255`, or `--preset unit`";
+    let both = ImageOptions {
+        mean: vec![0.5],
+        ..factor.clone()
+    };
     let shape: &[i64] = &[1, 3, 1, 2];
     for (dtype, image, expected) in [
+        ("FP32", &factor, advice),
+        ("FP32", &both, advice),
         ("FP32", &of_unit, "such as `--preset imagenet`"),
         (
             "BYTES",
@@ -150,6 +167,7 @@ fn what_cannot_be_done_to_pixels_is_told() {
         inputs.tensors(&model(&[("photo", dtype, shape)])).unwrap();
         let notes = notes.lock().join("; ");
         assert!(notes.contains(expected), "{dtype}: {notes}");
+        assert_eq!(notes == advice, expected == advice, "{dtype}: {notes}");
         assert_eq!(notes.is_empty(), expected.is_empty(), "{dtype}: {notes}");
     }
 }
@@ -172,8 +190,51 @@ fn what_is_for_pixels_is_told_where_no_input_is_an_image() {
         }
         let notes = notes.lock();
         assert_eq!(notes.len(), expected, "{notes:?}");
-        let begin = "no input is an image, so that preset, mean, scale,";
-        assert!(notes.iter().all(|it| it.starts_with(begin)), "{notes:?}");
+        assert!(notes.iter().all(|it| it == NO_IMAGE), "{notes:?}");
+    }
+}
+
+/// Note on flags of images without any image.
+const NO_IMAGE: &str =
+    "no input is an image: preset, mean, scale, layout, and channel order have no effect";
+
+#[test]
+fn of_many_requests_one_with_an_image_is_enough() {
+    let prepared = ImageOptions {
+        scale: vec![255.0],
+        ..ImageOptions::default()
+    };
+    let array = || Content::Array(Tensor::new(DataType::F32, vec![1], vec![0; 4].into()).unwrap());
+    let photo = || {
+        Content::Image(EncodedImage {
+            name: "a.png".to_owned(),
+            bytes: b"encoded".as_slice().into(),
+        })
+    };
+    let x = model(&[("x", "", &[])]);
+    for (contents, expected) in [
+        (vec![array(), photo(), array()], &[][..]),
+        (vec![array(), array()], &[NO_IMAGE]),
+        (Vec::new(), &[]),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let mut inputs = content(None, None, Content::Fill);
+        inputs.given.clear();
+        inputs.image = prepared.clone();
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        for content in contents {
+            let mut one = inputs.of_many();
+            one.given.push(Given {
+                argument: Argument::default(),
+                content,
+            });
+            one.given(&x).unwrap();
+        }
+        inputs.hear_of_end();
+        let mut notes = notes.lock().clone();
+        notes.retain(|it| !it.starts_with("nothing tells the datatype"));
+        assert_eq!(notes, expected);
     }
 }
 
