@@ -151,7 +151,7 @@ fn report(
     pipelines.sort_by_key(|(_, place, _)| (place.line, place.column));
     let shown = path.display().to_string();
     let pipelines = pipelines.into_iter();
-    let pipelines = pipelines.map(|(name, _, found)| checked(&shown, name, found, source));
+    let pipelines = pipelines.map(|(name, _, found)| checked(&shown, name, found, &source));
     let lists = ["pipeline_config_list", "custom_node_library_config_list"];
     let is_about = |warning: &&Diagnostic| {
         let place = warning.place.as_ref();
@@ -163,7 +163,7 @@ fn report(
     let notes = notes.map(|text| Diagnostic::new(Severity::Warning, text));
     let warnings = warnings.map(|warning| warning.file(&shown)).chain(notes);
     let kind = CheckedKind::Pipeline;
-    CheckReport::new(kind, path, pipelines.collect(), warnings.collect()).with_source(source)
+    CheckReport::new(kind, path, pipelines.collect(), warnings.collect()).with_source(&source)
 }
 
 /// Returns the results of a checked pipeline of a file with this text.

@@ -110,9 +110,6 @@ pub(crate) struct PipelineRunArgs {
     save_intermediate: Option<PathBuf>,
 }
 
-/// Time limit for custom nodes to finish.
-const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
@@ -169,7 +166,7 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
                 None => Ok(()),
             }
         });
-        loaded.close(Some(CLOSE_LIMIT)).await;
+        loaded.close(None).await;
         shown
     });
     // A custom node that never ends is not waited for.
