@@ -11,7 +11,7 @@ use crate::{
     budget::Budget,
     error::{Error, Result},
     quota::RunOwner,
-    shared_memory::{RegionPart, RegionTensors},
+    shared_memory::{RegionInput, RegionPart, RegionTensors},
     tensor::{DataType, TensorMap, strings},
     trace::TraceContext,
 };
@@ -238,14 +238,20 @@ impl InputTensor {
             Data::Raw(bytes) => {
                 bytes.len() / strings::PREFIX > most && strings::strings(bytes).nth(most).is_some()
             }
-            Data::Both | Data::Unfit(_) => false,
+            Data::Region(_) | Data::Both | Data::Unfit(_) => false,
         }
+    }
+
+    /// Returns whether its elements are numbers or truth values.
+    pub fn is_of_numbers(&self) -> bool {
+        matches!(self.datatype, Declared::Known(dtype) if dtype != DataType::String)
     }
 
     /// Returns the bytes of its elements.
     pub fn bytes(&self) -> usize {
         match &self.data {
             Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
+            Data::Region(part) => part.size(),
             Data::Both | Data::Unfit(_) => 0,
         }
     }
@@ -293,6 +299,8 @@ pub enum Data {
         /// The values as little-endian bytes.
         bytes: Bytes,
     },
+    /// Numbers in shared memory, which are read when the inference begins.
+    Region(RegionInput),
     /// Values one by one beside raw bytes for the whole request, which is not allowed.
     Both,
     /// Values that are no elements of the declared type: the reason.
@@ -304,7 +312,7 @@ impl Data {
     pub fn bytes(&self) -> Option<&Bytes> {
         match self {
             Self::Raw(bytes) | Self::Values { bytes, .. } => Some(bytes),
-            Self::Both | Self::Unfit(_) => None,
+            Self::Region(_) | Self::Both | Self::Unfit(_) => None,
         }
     }
 

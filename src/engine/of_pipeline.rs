@@ -136,7 +136,7 @@ fn tensors(info: &ServableInfo, mut inputs: Vec<SlotInput>) -> Result<Vec<Tensor
         known.map_or(DataType::U8, |input| input.dtype)
     };
     let tensor = |SlotInput { port, shape, data }| {
-        Tensor::new(dtype(port), shape, data)
+        Tensor::new(dtype(port), shape, data.bytes()?)
             .map_err(|error| Error::invalid(format!("Invalid content size - {error}")))
     };
     inputs.into_iter().map(tensor).collect()

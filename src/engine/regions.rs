@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::{
     error::{Error, Result},
-    request::{Data, InferRequest, InferResponse, PlacedOutput},
+    request::{Data, InferRequest, InferResponse, InputTensor, PlacedOutput},
     shared_memory::RegionTensors,
     task,
     tensor::named,
@@ -15,14 +15,30 @@ use crate::{
 /// estimate.
 const COPY_SPEED: usize = 16;
 
-/// Reads the inputs. Nothing refers to the regions afterwards: what their owner writes there while the request
-/// runs changes nothing.
+/// Reads the inputs, but for those that the inference reads itself. Nothing refers to the others afterwards: what their
+/// owner writes there while the request runs changes nothing.
 ///
 /// # Errors
 ///
 /// Fails if a region is not as large any more, or the budget has no room.
-pub(super) async fn read_inputs(tensors: &RegionTensors, request: &mut InferRequest) -> Result<()> {
-    let (parts, budget) = (tensors.inputs.clone(), tensors.budget.clone());
+pub(super) async fn read_inputs(
+    tensors: &RegionTensors,
+    request: &mut InferRequest,
+    is_read_later: impl Fn(&InputTensor) -> bool,
+) -> Result<()> {
+    let budget = tensors.budget.clone();
+    let mut parts = Vec::new();
+    for (index, part) in &tensors.inputs {
+        let input = &mut request.inputs[*index];
+        if is_read_later(input) {
+            input.data = Data::Region(part.to_input(&budget)?);
+        } else {
+            parts.push((*index, part.clone()));
+        }
+    }
+    if parts.is_empty() {
+        return Ok(());
+    }
     let size: usize = parts.iter().map(|(_, part)| part.size()).sum();
     let read = move || {
         let read = parts

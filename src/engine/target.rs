@@ -17,7 +17,7 @@ use crate::{
     openvino::SlotInput,
     pipeline::Trace,
     quota::{ClientPlace, CountedClient, RequestOwner},
-    request::{InferRequest, InferResponse, Priority},
+    request::{InferRequest, InferResponse, InputTensor, Priority},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
@@ -200,7 +200,11 @@ impl Target {
         }
         let regions = request.regions.take();
         if let Some(regions) = &regions {
-            let read = Box::pin(regions::read_inputs(regions, &mut request)).await;
+            // Numbers for a model go from the region into the runtime's tensor.
+            let is_plain = matches!(&self.found, Found::Model(found) if found.stateful.is_none());
+            let is_read_later = |input: &InputTensor| is_plain && input.is_of_numbers();
+            let read = regions::read_inputs(regions, &mut request, is_read_later);
+            let read = Box::pin(read).await;
             read.inspect_err(|error| self.call.failed(error))?;
         }
         request.bound_strings(self.max_strings)?;

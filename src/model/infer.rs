@@ -186,18 +186,23 @@ pub(crate) enum Failed {
 impl Failed {
     /// Returns whether a run began and did not end well.
     pub(crate) fn broke_off(&self) -> bool {
-        let Self::Run(error) = self else { return false };
-        matches!(
-            error,
-            RunError::Slot(_) | RunError::Spoilt(Some(_), _) | RunError::Lost
-        )
+        match self {
+            Self::Run(RunError::Slot(SlotError::Region(_))) => false,
+            Self::Run(error) => matches!(
+                error,
+                RunError::Slot(_) | RunError::Spoilt(Some(_), _) | RunError::Lost
+            ),
+            Self::Outputs(_) => false,
+        }
     }
 
     /// Turns the failure into an error for the client: with the runtime's reason, unless that is to
     /// be hidden. The cause stays for the log.
     pub(crate) fn explain(self, hide: bool) -> Error {
         let error = match self {
-            Self::Outputs(error) => return error,
+            Self::Outputs(error) | Self::Run(RunError::Slot(SlotError::Region(error))) => {
+                return error;
+            }
             Self::Run(error) => error,
         };
         let reason = match &error {

@@ -97,7 +97,7 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput> {
     if warmup.data == WarmupData::Random {
         randomise(info.dtype, &mut data);
     }
-    Ok(SlotInput::new(info.port, shape, data.into()))
+    Ok(SlotInput::new(info.port, shape, data))
 }
 
 fn read(info: &TensorInfo, path: &Path) -> Result<Tensor> {

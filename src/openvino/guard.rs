@@ -16,7 +16,7 @@ use super::{
     pool::{PoolError, WaitingCount},
     run::RunError,
     runtime_error::OpenVinoError,
-    slot::SlotInput,
+    slot_input::SlotInput,
 };
 use crate::{task, tensor::PartialShape};
 

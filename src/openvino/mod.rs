@@ -37,6 +37,7 @@ pub mod runtime;
 mod runtime_error;
 mod shapes;
 mod slot;
+mod slot_input;
 mod state;
 mod strings;
 #[cfg(test)]
@@ -58,5 +59,6 @@ pub use options::{
 pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};
 pub use runtime_error::OpenVinoError;
-pub use slot::{SlotError, SlotInput};
+pub use slot::SlotError;
+pub use slot_input::{InputData, SlotInput};
 pub use state::{Hold, SavedVariables, SequenceState, xml_attribute};

@@ -22,7 +22,8 @@ use super::{
     options::{LoadOptions, Placement},
     pool::{Lease, Patience, Pool, PoolError, Rank, SlotQueue},
     runtime_error::OpenVinoError,
-    slot::{Slot, SlotError, SlotInput},
+    slot::{Slot, SlotError},
+    slot_input::SlotInput,
     state::Hold,
     workers::{Answer, Run, Workers, failure},
 };

@@ -21,6 +21,7 @@ use super::{
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     runtime_error::OpenVinoError,
+    slot_input::SlotInput,
     state::{
         Bound, Kept, Maker, SequenceState, new_set,
         tensors::{SlotStates, StateTensors},
@@ -31,24 +32,6 @@ use crate::{
     error::{Error, chain},
     tensor::{DataType, Dim, Tensor, transpose},
 };
-
-/// An input as [`Slot::infer`] takes it: checked shape, and exactly as many bytes as it needs.
-#[derive(Debug, Clone)]
-pub struct SlotInput {
-    /// The place among the model's own inputs.
-    pub port: usize,
-    /// The shape.
-    pub shape: Vec<usize>,
-    /// The elements; strings as [`crate::tensor::strings`] has them.
-    pub data: Bytes,
-}
-
-impl SlotInput {
-    /// Makes the input of a port.
-    pub fn new(port: usize, shape: Vec<usize>, data: Bytes) -> Self {
-        Self { port, shape, data }
-    }
-}
 
 /// Error of an inference.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +48,9 @@ pub enum SlotError {
     /// The inference has exceeded its time limit.
     #[error("the inference takes longer than inference_timeout_ms, {} ms", .0.as_millis())]
     Timeout(Duration),
+    /// An input could not be read from shared memory, which is the client's.
+    #[error(transparent)]
+    Region(Error),
     /// Any other error: strings do not get into a tensor or out of it, or a check before this one was
     /// skipped.
     #[error(transparent)]
@@ -487,22 +473,22 @@ impl Input {
 
     fn fill(&self, tensor: &mut ffi::Tensor, given: &SlotInput) -> Result<(), SlotError> {
         if self.dtype == DataType::String {
-            return Ok(strings::write(tensor, &given.data)?);
+            return Ok(strings::write(tensor, given.data.as_bytes()?)?);
         }
-        if given.data.is_empty() {
+        let actual = given.data.size();
+        if actual == 0 {
             // The runtime may have no memory at all for a tensor without elements.
             return Ok(());
         }
         let target = tensor
             .get_raw_data_mut()
             .map_err(runtime("reach an input tensor"))?;
-        if target.len() != given.data.len() {
-            let (port, actual, expected) = (given.port, given.data.len(), target.len());
+        if target.len() != actual {
+            let (port, expected) = (given.port, target.len());
             let text = format!("input {port} has {actual} bytes and the tensor {expected}");
             return Err(Error::internal(text).into());
         }
-        target.copy_from_slice(&given.data);
-        Ok(())
+        given.data.copy_to(target)
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
 use parking_lot::RwLock;
 
 pub use key::{KeyPrefix, KeyPrefixError};
-pub use region::{Region, RegionPart, RegionTensors};
+pub use region::{Region, RegionInput, RegionPart, RegionTensors};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::key::KeyPrefix;
 use crate::{
-    budget::{Budget, OVERHEAD},
+    budget::{Budget, Charge, OVERHEAD},
     error::{Error, ErrorKind, Result},
 };
 
@@ -182,12 +182,32 @@ impl RegionPart {
         self.check_length(self.size)?;
         let charge = budget.charge(self.size + OVERHEAD)?;
         let mut bytes = vec![0; self.size];
-        let read = self.region.file.read_exact_at(&mut bytes, self.start());
+        self.read_into(&mut bytes)?;
+        Ok(charge.keep(bytes.into()))
+    }
+
+    /// Returns the part as an input that an inference reads, with a charge for the tensor that it is read into.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`read`](Self::read) does.
+    pub fn to_input(&self, budget: &Budget) -> Result<RegionInput> {
+        self.check_length(self.size)?;
+        let charge = budget.charge(self.size + OVERHEAD)?;
+        Ok(RegionInput {
+            part: self.clone(),
+            _charge: Arc::new(charge),
+        })
+    }
+
+    /// Copies the bytes into memory that is as large.
+    fn read_into(&self, target: &mut [u8]) -> Result<()> {
+        debug_assert_eq!(target.len(), self.size, "checked by the caller");
+        let read = self.region.file.read_exact_at(target, self.start());
         read.map_err(|error| match error.kind() {
             IoKind::UnexpectedEof => self.truncated(),
             _ => self.failed("read", error),
-        })?;
-        Ok(charge.keep(bytes.into()))
+        })
     }
 
     /// Copies bytes to the begin of the part, which is as large at least.
@@ -247,5 +267,42 @@ impl RegionTensors {
         self.inputs
             .binary_search_by_key(&index, |(known, _)| *known)
             .is_ok()
+    }
+}
+
+/// Part of a region that an inference reads into the tensor of an input.
+#[derive(Debug, Clone)]
+pub struct RegionInput {
+    part: RegionPart,
+    /// For the tensor: a client may ask for any size where the model's shape varies.
+    _charge: Arc<Charge>,
+}
+
+impl PartialEq for RegionInput {
+    fn eq(&self, other: &Self) -> bool {
+        self.part == other.part
+    }
+}
+
+impl Eq for RegionInput {}
+
+impl RegionInput {
+    /// Returns the name of the region.
+    pub fn region(&self) -> &str {
+        self.part.region()
+    }
+
+    /// Returns the number of bytes.
+    pub fn size(&self) -> usize {
+        self.part.size
+    }
+
+    /// Copies the bytes into memory that is as large.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the object is not as large any more; the memory may have a part of them then.
+    pub fn read_into(&self, target: &mut [u8]) -> Result<()> {
+        self.part.read_into(target)
     }
 }

@@ -147,7 +147,7 @@ fn tensor(input: &InputTensor, dtype: DataType, shape: Vec<usize>) -> Result<Ten
 fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
     let framed = match &input.data {
         Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.clone(),
-        Data::Unfit(_) | Data::Both => values(input, DataType::String, &shape)?,
+        Data::Region(_) | Data::Unfit(_) | Data::Both => values(input, DataType::String, &shape)?,
     };
     let strings = Strings::new(framed).map_err(|error| {
         let text = "Inputs inside buffer does not match expected format.";
@@ -193,7 +193,9 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
             let text = format_args!("Invalid value in tensor proto container - {reason}");
             Err(invalid(input, text))
         }
-        Data::Raw(_) | Data::Both => Err(Error::internal("values asked of an input without any")),
+        Data::Raw(_) | Data::Region(_) | Data::Both => {
+            Err(Error::internal("values asked of an input without any"))
+        }
     }
 }
 

@@ -7,13 +7,11 @@ mod bytes;
 
 use std::fmt::Display;
 
-use ::bytes::Bytes;
-
 use self::bytes::Planned;
 use crate::{
     budget::Budget,
     error::{Error, Result},
-    openvino::SlotInput,
+    openvino::{InputData, SlotInput},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, ShapeText, byte_size, elements, images::PixelLimit},
@@ -175,30 +173,30 @@ fn check_data(
     shape: &[usize],
     data: Data,
     dialect: Dialect,
-) -> Result<Bytes> {
-    match data {
-        Data::Raw(bytes) => {
-            let needed = match byte_size(expected.dtype, shape) {
-                Ok(Some(size)) if size == bytes.len() => return Ok(bytes),
-                Ok(size) => format!("{} bytes", size.unwrap_or_default()),
-                Err(_) => format!(
-                    "more bytes than memory can hold for shape {}",
-                    ShapeText(shape)
-                ),
-            };
-            let actual = bytes.len();
-            Err(refused(
-                expected,
-                format_args!(
-                    "Invalid content size of tensor proto - Expected: {needed}; Actual: {actual} bytes"
-                ),
-            ))
-        }
-        Data::Values { count, bytes } if elements(shape) == Some(count) => Ok(bytes),
-        Data::Values { count, .. } => Err(count_error(expected, shape, count, dialect)),
-        Data::Unfit(reason) => Err(unfit(expected, &reason)),
+) -> Result<InputData> {
+    let data = match data {
+        Data::Raw(bytes) => InputData::Bytes(bytes),
+        Data::Region(part) => InputData::Region(part),
+        Data::Values { count, bytes } if elements(shape) == Some(count) => return Ok(bytes.into()),
+        Data::Values { count, .. } => return Err(count_error(expected, shape, count, dialect)),
+        Data::Unfit(reason) => return Err(unfit(expected, &reason)),
         Data::Both => unreachable!("answered before the inputs are validated one by one"),
-    }
+    };
+    let actual = data.size();
+    let needed = match byte_size(expected.dtype, shape) {
+        Ok(Some(size)) if size == actual => return Ok(data),
+        Ok(size) => format!("{} bytes", size.unwrap_or_default()),
+        Err(_) => format!(
+            "more bytes than memory can hold for shape {}",
+            ShapeText(shape)
+        ),
+    };
+    Err(refused(
+        expected,
+        format_args!(
+            "Invalid content size of tensor proto - Expected: {needed}; Actual: {actual} bytes"
+        ),
+    ))
 }
 
 /// Says that there are more or fewer values than the shape has elements.

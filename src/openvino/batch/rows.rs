@@ -7,7 +7,8 @@ use super::model::BatchModel;
 use crate::{
     error::Error,
     openvino::{
-        slot::{Slot, SlotError, SlotInput},
+        slot::{Slot, SlotError},
+        slot_input::{InputData, SlotInput},
         state::SequenceState,
     },
     tensor::{Tensor, TensorError},
@@ -24,11 +25,34 @@ pub(in crate::openvino) struct BatchItem<'a> {
 }
 
 impl<'a> BatchItem<'a> {
-    /// Returns the bytes of an input.
-    fn input(&self, port: usize) -> Result<&'a [u8], SlotError> {
+    /// Returns the elements of an input.
+    fn input(&self, port: usize) -> Result<&'a InputData, SlotError> {
         let found = self.inputs.iter().find(|given| given.port == port);
         let found = found.ok_or_else(|| Error::internal("an input is missing"))?;
         Ok(&found.data)
+    }
+}
+
+/// The rows of one request.
+enum Rows<'a> {
+    OfInput(&'a InputData),
+    OfState(&'a [u8]),
+}
+
+impl Rows<'_> {
+    fn size(&self) -> usize {
+        match self {
+            Self::OfInput(data) => data.size(),
+            Self::OfState(contents) => contents.len(),
+        }
+    }
+
+    fn copy_to(&self, target: &mut [u8]) -> Result<(), SlotError> {
+        match self {
+            Self::OfInput(data) => data.copy_to(target)?,
+            Self::OfState(contents) => target.copy_from_slice(contents),
+        }
+        Ok(())
     }
 }
 
@@ -58,19 +82,19 @@ impl BatchSlot {
         &mut self,
         port: usize,
         shape: &[usize],
-        data: impl Iterator<Item = Result<&'a [u8], SlotError>>,
+        all: impl Iterator<Item = Result<Rows<'a>, SlotError>>,
     ) -> Result<(), SlotError> {
         let mut shape = shape.to_vec();
         let first = shape.first_mut();
         *first.ok_or_else(|| Error::internal("an input of a batch has no rows"))? = self.rows;
         let write = |target: &mut [u8]| -> Result<(), SlotError> {
             let mut done = 0;
-            for data in data {
-                let data = data?;
-                let to = target.get_mut(done..done + data.len());
+            for rows in all {
+                let rows = rows?;
+                let to = target.get_mut(done..done + rows.size());
                 let to = to.ok_or_else(|| Error::internal("a batch has more rows than room"))?;
-                to.copy_from_slice(data);
-                done += data.len();
+                rows.copy_to(to)?;
+                done += rows.size();
             }
             target[done..].fill(0);
             Ok(())
@@ -109,14 +133,16 @@ impl Slot {
         let batch = batch.ok_or_else(|| Error::internal("there is no batch of such a size"))?;
         let first = items.first().map_or(&[][..], |item| item.inputs);
         for input in first {
-            let given = items.iter().map(|item| item.input(input.port));
+            let given = items.iter();
+            let given = given.map(|item| item.input(input.port).map(Rows::OfInput));
             batch.write(input.port, &input.shape, given)?;
         }
         let variables = states.as_ref().map_or(0, |states| states.count());
         if let Some(states) = &states {
             for place in 0..variables {
                 let (port, shape) = states.input(place);
-                let given = items.iter().map(|item| states.contents(item, place));
+                let given = items.iter();
+                let given = given.map(|item| states.contents(item, place).map(Rows::OfState));
                 batch.write(port, &shape, given)?;
             }
         }

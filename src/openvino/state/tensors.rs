@@ -22,7 +22,8 @@ use crate::openvino::{
     load::{self, Load},
     names::Port,
     prepare::{self, Prepared},
-    slot::{Slot, SlotError, SlotInput, new_tensor, runtime},
+    slot::{Slot, SlotError, new_tensor, runtime},
+    slot_input::SlotInput,
 };
 
 /// Variables of a compiled model as its slots have them.

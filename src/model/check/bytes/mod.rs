@@ -123,6 +123,11 @@ pub(super) fn plan(
             })?
         }
         Data::Unfit(reason) => return Err(super::unfit(expected, reason)),
+        Data::Region(_) => {
+            return Err(Error::internal(
+                "strings in shared memory have not been read",
+            ));
+        }
         Data::Both => unreachable!("answered before the inputs are validated one by one"),
     };
     match treatment {
@@ -252,11 +257,9 @@ impl Planned<'_> {
             Self::Ready(input) => Ok(input),
             Self::Native(input, count) => {
                 // In the runtime each string is an object, and set by way of pointers.
-                let charge = budget.charge(input.data.len() + count * NATIVE_STRING)?;
-                Ok(SlotInput {
-                    data: charge.keep(input.data),
-                    ..input
-                })
+                let charge = budget.charge(input.data.size() + count * NATIVE_STRING)?;
+                let SlotInput { port, shape, data } = input;
+                Ok(SlotInput::new(port, shape, charge.keep(data.bytes()?)))
             }
             Self::Padded(expected, strings) => {
                 let failure = |error| {
