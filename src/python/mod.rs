@@ -57,9 +57,10 @@ pub fn describe() -> Option<String> {
 }
 
 /// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
-/// print. Applies to workers that start afterwards.
-pub fn give_terminal() {
-    COMMON.has_terminal.store(true, Ordering::Relaxed);
+/// print, and has a function show where those that die were. Applies to workers that start afterwards.
+pub fn give_terminal(show: fn(&str)) {
+    // Once is enough.
+    let _ = COMMON.terminal.set(show);
 }
 
 /// Charges the memory that is shared with workers. Applies to workers that start afterwards.
