@@ -15,7 +15,7 @@ use std::{
 use clap::Subcommand;
 use ovms::{config::Defaults, openvino::runtime, python};
 
-use crate::{error::Failure, places};
+use crate::{error::Failure, places, ui};
 
 /// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
@@ -61,7 +61,7 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
-    python::give_terminal();
+    python::give_terminal(|text| ui::print_aside(&format!("{}\n", ui::visible_lines(text))));
 }
 
 /// Returns the inputs of a graph by name, if it can be read; prints nothing.

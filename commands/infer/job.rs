@@ -120,7 +120,10 @@ impl Job {
         )?;
         let ends_alone = ends_alone(sequence.as_ref(), &args.inputs);
         args.inputs.zeros |= ends_alone;
-        let inputs = inputs(args.inputs, args.image)?;
+        let mut inputs = inputs(args.inputs, args.image)?;
+        if matches!(&sequence, Some(Sequence::All(plan)) if plan.stays_open) {
+            inputs = inputs.as_part();
+        }
         let request = args.request;
         let version = request.model_version;
         Ok(Self {
@@ -264,7 +267,10 @@ pub(crate) fn inputs_within(
     let (arguments, image) = (args.inputs, image.options());
     let inputs = Inputs::load_within(arguments, fill, image, &mut io::stdin().lock(), most)
         .map_err(|error| failure::input(error, None))?
-        .on_remark(|remark| ui::note(&format!("note: {remark}")));
+        .on_remark(|remark| match remark.is_warning() {
+            true => ui::warn(&format!("warning: {remark}")),
+            false => ui::note(&format!("note: {remark}")),
+        });
     for name in inputs.file_names() {
         ui::warn(&format!(
             "note: `{name}` is taken as a text; `-i @{name}` takes the file"

@@ -314,7 +314,9 @@ impl ConfigurationFacts<'_> {
         } else {
             let of = format!("node {}", node.name);
             let workers = WorkerGroup::new(of, options, Arc::default());
-            PythonNode::load(&workers, node, params, path, false)?.finalize();
+            let loaded = PythonNode::load(&workers, node, params, path, false)?;
+            loaded.finalize();
+            loaded.fits()?;
         }
         Ok(CustomFacts {
             is_open: true,

@@ -356,7 +356,7 @@ pub struct Raised {
 }
 
 /// A handler that is loaded.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub struct Loaded {
     /// Whether the class has `create_state`.
     #[prost(bool, tag = "1")]
@@ -364,6 +364,29 @@ pub struct Loaded {
     /// Whether `execute` is a generator function.
     #[prost(bool, tag = "2")]
     pub generates: bool,
+    /// Methods that cannot be called as they are.
+    #[prost(message, repeated, tag = "3")]
+    pub misfits: Vec<Misfit>,
+}
+
+/// A method that cannot be called as the server calls it.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct Misfit {
+    /// Name of the method.
+    #[prost(string, tag = "1")]
+    pub method: String,
+    /// Its signature, or the kind of object that it is.
+    #[prost(string, tag = "2")]
+    pub found: String,
+    /// Signature that it should have.
+    #[prost(string, tag = "3")]
+    pub expected: String,
+    /// File where it is defined; empty if that is not known.
+    #[prost(string, tag = "4")]
+    pub file: String,
+    /// Line there, from 1; 0 if it is not known.
+    #[prost(uint32, tag = "5")]
+    pub line: u32,
 }
 
 /// A set of a generator.

@@ -117,6 +117,15 @@ impl PythonNode {
         Ok(())
     }
 
+    /// Checks that the methods of the handler can be called as the server calls them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with those that cannot.
+    pub fn fits(&self) -> Result<(), CustomError> {
+        Ok(self.handler.fits()?)
+    }
+
     /// Finalizes the object, once no call is in flight any more. Blocks for as long as that takes.
     pub fn finalize(&self) {
         self.handler.finalize();

@@ -56,6 +56,65 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
+/// A method of a handler that cannot be called as the server calls it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{method}` cannot be called as it is: found `{found}`, expected `{expected}`")]
+pub struct Misfit {
+    /// Name of the method.
+    pub method: String,
+    /// Its signature, or what else it is.
+    pub found: String,
+    /// Signature that it should have.
+    pub expected: String,
+    /// File and line of its definition, from 1, as far as they are known.
+    pub place: Option<(PathBuf, usize)>,
+}
+
+impl From<pyovms::message::Misfit> for Misfit {
+    fn from(misfit: pyovms::message::Misfit) -> Self {
+        let line = usize::try_from(misfit.line).unwrap_or_default();
+        let is_known = line > 0 && !misfit.file.is_empty();
+        Self {
+            method: misfit.method,
+            found: misfit.found,
+            expected: misfit.expected,
+            place: is_known.then(|| (PathBuf::from(misfit.file), line)),
+        }
+    }
+}
+
+impl Misfit {
+    /// Returns what the server does with the method.
+    pub fn help(&self) -> &'static str {
+        match &*self.method {
+            "__init__" => "the server makes the object by `OvmsPythonModel()`",
+            "initialize" => {
+                "the server calls `initialize(kwargs)` once, with a dictionary of what it knows of the node"
+            }
+            "execute" if self.expected.ends_with("state)") => {
+                "the server calls `execute(inputs, state=…)` for each request: a list of pyovms.Tensor, and what `create_state` has made"
+            }
+            "execute" => {
+                "the server calls `execute(inputs)` for each request, with a list of pyovms.Tensor"
+            }
+            "create_state" => "the server calls `create_state()` for each request or stream",
+            "destroy_state" => {
+                "the server calls `destroy_state(state)` with what `create_state` has made, at the end of each request or stream"
+            }
+            _ => "the server calls `finalize()` once at the end",
+        }
+    }
+
+    /// Returns it with its place and what helps, as one line.
+    pub fn line(&self) -> String {
+        let help = self.help();
+        match &self.place {
+            Some((file, line)) => format!("{}:{line}: {self}: {help}", file.display()),
+            None => format!("{self}: {help}"),
+        }
+    }
+}
+
 /// Error of loading the handler of a node. The texts are the lines of the log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerLoadError {
@@ -80,6 +139,14 @@ pub enum HandlerLoadError {
     /// The class has no method `execute`.
     #[error("OvmsPythonModel class in {} does not implement execute method", .0.display())]
     NoExecute(PathBuf),
+    /// Methods of the class cannot be called as the server calls them, which a check alone takes for an error.
+    #[error("{}", lines(misfits))]
+    Misfits {
+        /// Path of the handler file.
+        path: PathBuf,
+        /// The methods; at least one.
+        misfits: Vec<Misfit>,
+    },
     /// The worker ended meanwhile, or has not done what it was told.
     #[error(
         "Error during python node initialization for handler_path: {} - {reason}",
@@ -120,6 +187,7 @@ impl HandlerLoadError {
             Self::Raised { .. }
             | Self::NoClass(_)
             | Self::NoExecute(_)
+            | Self::Misfits { .. }
             | Self::Worker { .. }
             | Self::NoInterpreter { .. }
             | Self::Environment { .. } => "The Python Node state initialization failed",
@@ -133,6 +201,12 @@ impl HandlerLoadError {
             _ => None,
         }
     }
+}
+
+/// Formats methods, one after the other.
+fn lines(misfits: &[Misfit]) -> String {
+    let lines = misfits.iter().map(Misfit::line);
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Formats the traceback on lines of its own.

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -16,7 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     NodeFacts,
-    error::{HandlerError, HandlerLoadError, Raised},
+    error::{HandlerError, HandlerLoadError, Misfit, Raised},
     instance::HandlerInstance,
     worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, link::Answer},
 };
@@ -32,6 +33,7 @@ pub struct PythonHandler {
     number: u32,
     is_stateful: bool,
     is_generator: bool,
+    misfits: Vec<Misfit>,
     places: Arc<Semaphore>,
     life: Life,
 }
@@ -82,12 +84,18 @@ impl PythonHandler {
         validate(&facts, group.options())?;
         let loaded = block_on(group, group.load(&facts));
         let (number, loaded) = loaded.map_err(|error| group.options().explained(error))?;
+        let misfits: Vec<Misfit> = loaded.misfits.into_iter().map(Misfit::from).collect();
+        for misfit in &misfits {
+            // It may never be called, so that this is no error.
+            tracing::warn!(of = group.of, node = facts.node_name, "{}", misfit.line());
+        }
         Ok(Arc::new(Self {
             facts,
             group: Arc::clone(group),
             number,
             is_stateful: loaded.stateful,
             is_generator: loaded.generates,
+            misfits,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
             life: Life::default(),
         }))
@@ -100,14 +108,28 @@ impl PythonHandler {
     ///
     /// # Errors
     ///
-    /// Fails as [`load`](Self::load) does, except for errors of the object.
+    /// Fails as [`load`](Self::load) does, except for errors of the object, and if methods cannot be called as the
+    /// server calls them.
     pub fn inspect(facts: &NodeFacts, options: WorkerOptions) -> Result<bool, HandlerLoadError> {
         validate(facts, &options)?;
         let of = format!("node {}", facts.node_name);
         let group = WorkerGroup::new(of, options, Arc::default());
         let loaded = block_on(&group, group.inspect(facts));
         let loaded = loaded.map_err(|error| group.options().explained(error))?;
+        fit(
+            &facts.handler_path,
+            loaded.misfits.into_iter().map(Misfit::from).collect(),
+        )?;
         Ok(loaded.generates)
+    }
+
+    /// Checks that its methods can be called as the server calls them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with those that cannot.
+    pub fn fits(&self) -> Result<(), HandlerLoadError> {
+        fit(&self.facts.handler_path, self.misfits.clone())
     }
 
     /// Returns the name of the node.
@@ -233,6 +255,16 @@ impl fmt::Debug for PythonHandler {
             .debug_struct("Handler")
             .field("node", &self.node_name())
             .finish_non_exhaustive()
+    }
+}
+
+fn fit(path: &Path, misfits: Vec<Misfit>) -> Result<(), HandlerLoadError> {
+    match misfits.is_empty() {
+        true => Ok(()),
+        false => Err(HandlerLoadError::Misfits {
+            path: path.to_owned(),
+            misfits,
+        }),
     }
 }
 

@@ -33,7 +33,7 @@ mod tests;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
-pub use error::{HandlerError, HandlerLoadError, Raised};
+pub use error::{HandlerError, HandlerLoadError, Misfit, Raised};
 pub use handler::PythonHandler;
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};
@@ -57,9 +57,10 @@ pub fn describe() -> Option<String> {
 }
 
 /// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
-/// print. Applies to workers that start afterwards.
-pub fn give_terminal() {
-    COMMON.has_terminal.store(true, Ordering::Relaxed);
+/// print, and has a function show where those that die were. Applies to workers that start afterwards.
+pub fn give_terminal(show: fn(&str)) {
+    // Once is enough.
+    let _ = COMMON.terminal.set(show);
 }
 
 /// Charges the memory that is shared with workers. Applies to workers that start afterwards.

@@ -33,7 +33,7 @@ use std::{
 use super::{
     config::{Config, ServerSettings, TlsSettings},
     engine::{
-        Engine,
+        Engine, Servable,
         reload::{ReloadError, Reloader},
     },
     frontends::{
@@ -109,6 +109,41 @@ async fn open_store(
     tracing::info!(%address, ?durability, "sequences are stored");
     let scan = settings.sequence_cleaner_poll();
     Ok(Keeper::new(store, durability, scan))
+}
+
+/// The most names that a warning has.
+const NAMED: usize = 3;
+
+/// Returns the warning that readiness means little, if nothing at all could be loaded. Nothing may be meant to come
+/// later where nothing is wrong.
+fn nothing_served(engine: &Engine, errors: &[ReloadError]) -> Option<String> {
+    let serves = |servable: &Servable| !servable.available().is_empty();
+    if errors.is_empty() || engine.servables().iter().any(serves) {
+        return None;
+    }
+    let names = engine.configured().borrow().clone().unwrap_or_default();
+    let named: Vec<String> = names
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = match names.len() - named.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let what = match names.len() {
+        // Entries without a usable name.
+        0 => "nothing of what is configured could be loaded".to_owned(),
+        1 => format!("the one servable, {}, could not be loaded", named.join("")),
+        count => format!(
+            "none of the {count} servables could be loaded: {}{more}",
+            named.join(", ")
+        ),
+    };
+    Some(format!(
+        "the server is ready, but {what}; the errors above say why. `/v2/models/NAME/ready` tells of one, and \
+         `ovms_loads` counts loads that failed"
+    ))
 }
 
 /// Serves until `shutdown` is done; `access` gets a line for each request.
@@ -251,6 +286,9 @@ pub async fn serve(
         auth.warn_of_unserved();
     }
     tracing::info!("ready");
+    if let Some(warning) = nothing_served(&engine, &errors) {
+        tracing::warn!("{warning}");
+    }
     observer.ready(&engine, &errors);
     drop(errors);
 

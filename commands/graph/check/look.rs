@@ -188,6 +188,17 @@ fn handler(
     };
     let state = |message: String| error(rules::PYTHON_STATE, message);
     findings.found.push(match failure {
+        HandlerLoadError::Misfits { misfits, .. } => {
+            let all = misfits.iter().map(|misfit| {
+                let error = state(misfit.to_string()).hint(misfit.help());
+                match &misfit.place {
+                    Some((file, line)) => error.file(&file.display().to_string()).at((*line, 1)),
+                    None => error,
+                }
+            });
+            findings.found.extend(all);
+            return findings;
+        }
         HandlerLoadError::NoInterpreter { reason, .. } => return unchecked(&reason),
         // It is that of all nodes.
         HandlerLoadError::Environment {
@@ -271,13 +282,14 @@ fn initialized(facts: &NodeFacts, workers: &WorkerOptions) -> (bool, Option<Hand
     match PythonHandler::load(&group, facts.clone()) {
         Ok(handler) => {
             handler.finalize();
-            (handler.generates(), None)
+            (handler.generates(), handler.fits().err())
         }
         // What is known without an object is reported all the same.
-        Err(failure) => {
-            let generates = PythonHandler::inspect(facts, workers.clone());
-            (generates.unwrap_or_default(), Some(failure))
-        }
+        Err(failure) => match PythonHandler::inspect(facts, workers.clone()) {
+            // It is why the call has failed, and says more.
+            Err(misfits @ HandlerLoadError::Misfits { .. }) => (false, Some(misfits)),
+            generates => (generates.unwrap_or_default(), Some(failure)),
+        },
     }
 }
 

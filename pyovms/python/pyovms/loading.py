@@ -6,11 +6,13 @@ package, from their sources. Their `import` statements look there first, so that
 name in different folders are different modules, also when they are imported late.
 """
 
+import ast
 import builtins
 import gc
 import importlib
 import importlib.machinery
 import importlib.util
+import inspect
 import io
 import linecache
 import os
@@ -364,6 +366,105 @@ def _without_ours(told):
     for inner in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
         if inner is not None:
             _without_ours(inner)
+
+
+# Methods of a handler with what the server gives them.
+METHODS = {
+    "__init__": (),
+    "initialize": ("kwargs",),
+    "execute": ("inputs",),
+    "create_state": (),
+    "destroy_state": ("state",),
+    "finalize": (),
+}
+
+
+def misfits(handler, space):
+    """Returns the methods of a class that cannot be called as the server calls them: each with what it is, what it
+    should be, and its file and line. A method whose signature cannot be got is none of them."""
+    found = []
+    has_state = callable(getattr(handler, "create_state", None))
+    for name, given in METHODS.items():
+        if name.endswith("_state") and not has_state:
+            # Neither is called then.
+            continue
+        named = {"state": None} if name == "execute" and has_state else {}
+        try:
+            seen = _misfit(handler, name, given, named, space)
+        except Exception:
+            # Whatever that is, a call shows whether it works.
+            continue
+        if seen is not None:
+            expected = f"def {name}({', '.join(('self', *given, *named))})"
+            found.append((name, seen[0], expected, *seen[1:]))
+    return found
+
+
+def _misfit(handler, name, given, named, space):
+    method = inspect.getattr_static(handler, name, _misfit)
+    if method is _misfit:
+        return None
+    bound = (None,)
+    if isinstance(method, (staticmethod, classmethod)):
+        bound = () if isinstance(method, staticmethod) else bound
+        method = method.__func__
+    if not isinstance(method, types.FunctionType):
+        if callable(method) or hasattr(method, "__get__") or name == "destroy_state":
+            return None
+        kind = type(method).__name__
+        text = f"{name} is {kind if method is None else 'of type ' + kind}"
+        return _cut(text, 200), space.path, _assigned(space.path, name)
+    if hasattr(method, "__signature__"):
+        return None
+    signature = inspect.signature(method, follow_wrapped=False)
+    try:
+        signature.bind(*bound, *given, **named)
+        return None
+    except TypeError:
+        pass
+    plain = [
+        parameter.replace(
+            annotation=parameter.empty,
+            default=parameter.empty if parameter.default is parameter.empty else _default,
+        )
+        for parameter in signature.parameters.values()
+    ]
+    text = f"def {name}{inspect.Signature(plain)}"
+    code = method.__code__
+    return _cut(text, 200), _cut(code.co_filename, 4096), _defined(code)
+
+
+class _Default:
+    """Stands for a default, whose own text may be long."""
+
+    def __repr__(self):
+        return "…"
+
+
+_default = _Default()
+
+
+def _defined(code):
+    """Returns the line of the `def` of a function, which is behind its decorators."""
+    line = code.co_firstlineno
+    while text := linecache.getline(code.co_filename, line):
+        if text.lstrip().startswith(("def ", "async def ")):
+            return line
+        line += 1
+    return code.co_firstlineno
+
+
+def _assigned(path, name):
+    """Returns the line where the class of a handler gets something else by a name; 0 if it is not seen."""
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read())
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == "OvmsPythonModel":
+            for inner in statement.body:
+                targets = getattr(inner, "targets", None) or [getattr(inner, "target", None)]
+                if any(isinstance(it, ast.Name) and it.id == name for it in targets):
+                    return inner.lineno
+    return 0
 
 
 # Whether this process has the terminal of a command, which logs nothing.

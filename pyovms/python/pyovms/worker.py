@@ -5,6 +5,7 @@ asks for. It adopts what its descendants leave behind, and kills all of them whe
 """
 
 import atexit
+import faulthandler
 import gc
 import importlib
 import json
@@ -144,6 +145,26 @@ def end():
             return
 
 
+def tell(descriptor):
+    """Has the stacks of all threads written at a fatal signal, and when the server asks for them."""
+    os.set_inheritable(descriptor, False)
+    # Python alone is of interest, and takes no lock.
+    more = {"c_stack": False} if sys.version_info >= (3, 14) else {}
+    faulthandler.enable(descriptor, **more)
+    faulthandler.register(signal.SIGSTKFLT, descriptor)
+
+    def silence():
+        # What becomes of a child is not about the worker.
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor, inheritable=False)
+            os.close(null)
+        except OSError:
+            pass
+
+    os.register_at_fork(after_in_child=silence)
+
+
 def work(request, descriptors):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
@@ -154,7 +175,8 @@ def work(request, descriptors):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _pyovms._end_with_parent()
-        link, *streams = descriptors
+        link, stacks, *streams = descriptors
+        tell(stacks)
         from . import loading
 
         loading.has_terminal = not streams

@@ -303,8 +303,18 @@ impl Calls {
             let method = class.getattr_opt(name).ok().flatten();
             method.is_some_and(|method| method.is_callable())
         };
+        let misfits = self.tools.misfits(&class, space);
         if !has("execute") {
-            return Ok((Outcome::NoExecute(Empty {}), false));
+            // A check says more of something else with that name.
+            let is_told = load.inspect && misfits.iter().any(|misfit| misfit.method == "execute");
+            let outcome = match is_told {
+                true => Outcome::Loaded(Loaded {
+                    misfits,
+                    ..Loaded::default()
+                }),
+                false => Outcome::NoExecute(Empty {}),
+            };
+            return Ok((outcome, false));
         }
         let inspect = py.import("inspect")?;
         let generates =
@@ -312,6 +322,7 @@ impl Calls {
         let loaded = Loaded {
             stateful: has("create_state"),
             generates: generates.is_truthy()?,
+            misfits,
         };
         if load.inspect {
             return Ok((Outcome::Loaded(loaded), false));

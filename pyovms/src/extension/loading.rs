@@ -2,7 +2,7 @@
 
 use pyo3::{prelude::*, types::PyAny};
 
-use crate::message::Raised;
+use crate::message::{Misfit, Raised};
 
 /// The most characters of a message to clients.
 const MAX_MESSAGE: usize = 4096;
@@ -18,6 +18,8 @@ pub(super) struct Tools {
     describe: Py<PyAny>,
     /// Function that shows a traceback, where there is a terminal.
     show: Py<PyAny>,
+    /// Function that looks at the methods of a class.
+    misfits: Py<PyAny>,
 }
 
 impl Tools {
@@ -27,6 +29,7 @@ impl Tools {
             space: module.getattr("Space")?.unbind(),
             describe: module.getattr("describe")?.unbind(),
             show: module.getattr("show")?.unbind(),
+            misfits: module.getattr("misfits")?.unbind(),
         })
     }
 
@@ -36,6 +39,27 @@ impl Tools {
             <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path),
         );
         self.space.bind(py).call1((path.as_os_str(),))
+    }
+
+    /// Returns the methods of a handler's class that cannot be called as they are. Nothing is known of a class that
+    /// cannot be looked at.
+    pub(super) fn misfits(
+        &self,
+        class: &Bound<'_, PyAny>,
+        space: &Bound<'_, PyAny>,
+    ) -> Vec<Misfit> {
+        let found = self.misfits.bind(class.py()).call1((class, space));
+        let found = found.and_then(|it| it.extract::<Vec<(String, String, String, String, u32)>>());
+        let found = found.unwrap_or_default().into_iter();
+        found
+            .map(|(method, found, expected, file, line)| Misfit {
+                method,
+                found,
+                expected,
+                file,
+                line,
+            })
+            .collect()
     }
 
     /// Describes an exception of a call or a load, and shows its traceback where there is a terminal.

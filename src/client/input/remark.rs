@@ -53,6 +53,17 @@ pub enum InputRemark {
         /// The number of zeros.
         zeros: usize,
     },
+    /// Elements in a row end within a step, and others are to follow in another request.
+    Unfinished {
+        /// The name of the input.
+        input: String,
+        /// The number of elements that are missing.
+        missing: usize,
+        /// The number of elements of a step.
+        step: usize,
+        /// The sampling rate, if it is known.
+        rate: Option<u32>,
+    },
     /// A sound is sent that is shorter than its header says, or whose header was never finished.
     Cut {
         /// The file; `None` if it came by standard input.
@@ -88,6 +99,16 @@ pub enum InputRemark {
     },
 }
 
+/// A usual sampling rate of speech.
+const USUAL_RATE: u32 = 16_000;
+
+impl InputRemark {
+    /// Returns whether the answers will not be what was meant.
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Self::Unfinished { .. })
+    }
+}
+
 impl fmt::Display for InputRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,6 +136,27 @@ impl fmt::Display for InputRemark {
                 "the last step of input `{input}` is padded with {}",
                 Counted(*zeros, "zero")
             ),
+            Self::Unfinished {
+                input,
+                missing,
+                step,
+                rate,
+            } => {
+                let rate = rate.unwrap_or(USUAL_RATE);
+                #[expect(clippy::cast_precision_loss, reason = "a step is a fraction of a second")]
+                let took = *step as f64 * 1e3 / f64::from(rate);
+                write!(
+                    f,
+                    "{} missing to a whole step of input `{input}`, and zeros take their place, so that parts in \
+                     turn are not what the whole sound is; cut parts at multiples of {step} samples ({} ms at {rate} \
+                     Hz), or pipe all of it as one input (`-i {input}=-:pcm16`)",
+                    match missing {
+                        1 => "1 sample is".to_owned(),
+                        _ => format!("{missing} samples are"),
+                    },
+                    (took * 1e3).round() / 1e3,
+                )
+            }
             Self::Cut { path, cut } => {
                 let SoundCut { expected, found } = cut;
                 let what = cut.what();

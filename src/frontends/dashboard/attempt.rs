@@ -8,7 +8,10 @@ use super::{
     ask::encoded,
     view::{Kind, Loaded, Tensor, View},
 };
-use crate::{frontends::rest::HttpPort, tensor::Dim};
+use crate::{
+    frontends::rest::HttpPort,
+    tensor::{DataType, Dim},
+};
 
 /// The most elements that a line writes out.
 const MAX_WRITTEN: usize = 64;
@@ -209,6 +212,192 @@ fn body(kind: Kind, loaded: &Loaded) -> Option<Value> {
         body["parameters"] = json!({"sequence_start": true, "sequence_end": true});
     }
     Some(body)
+}
+
+/// A request to a servable, as lines for a terminal and for Python: those that the script of its page begins with.
+pub(super) struct Lines {
+    pub(super) curl: String,
+    pub(super) python: String,
+}
+
+/// The sequence of the lines for Python; nobody else chooses it.
+const SEQUENCE: u32 = 1_870_028_147;
+
+/// Returns a request of zeros and some text to a servable as lines; they are empty if nobody knows what to send, or
+/// where.
+pub(super) fn lines(view: &View, address: &Address) -> Lines {
+    let none = Lines {
+        curl: String::new(),
+        python: String::new(),
+    };
+    let loaded = view.loaded.as_ref();
+    let loaded = loaded.filter(|it| it.more_inputs == 0 && !it.is_split);
+    let (Some(loaded), true) = (loaded, address.rest.is_some()) else {
+        return none;
+    };
+    if view.kind == Kind::Graph {
+        return Lines {
+            curl: stream_line(view, loaded, address),
+            ..none
+        };
+    }
+    match loaded.inputs.iter().map(Zeros::of).collect() {
+        Some(inputs) => {
+            let inputs: Vec<Zeros<'_>> = inputs;
+            Lines {
+                curl: infer_line(view, loaded, &inputs, address),
+                python: python_lines(view, loaded, &inputs, address),
+            }
+        }
+        None => none,
+    }
+}
+
+/// An input of zeros, or some text.
+struct Zeros<'a> {
+    name: &'a str,
+    datatype: DataType,
+    shape: Vec<usize>,
+    count: usize,
+}
+
+impl<'a> Zeros<'a> {
+    fn of(input: &'a Tensor) -> Option<Self> {
+        let datatype = DataType::from_kserve(input.datatype?)?;
+        let shape: Vec<usize> = input.shape.as_ref()?.0.iter().map(Dim::least).collect();
+        let count = shape.iter().try_fold(1, |a: usize, b| a.checked_mul(*b))?;
+        // Texts cannot be made of zeros.
+        let is_small = datatype != DataType::String || count <= MAX_WRITTEN;
+        is_small.then_some(Self {
+            name: &input.name,
+            datatype,
+            shape,
+            count,
+        })
+    }
+
+    /// Returns the elements as JSON, if they are few and have a form in it.
+    fn data(&self) -> Option<Vec<Value>> {
+        let zero = match self.datatype {
+            DataType::Bool => json!(false),
+            DataType::String => json!(SOME_TEXT),
+            DataType::F16 | DataType::Bf16 => return None,
+            _ => json!(0),
+        };
+        (self.count <= MAX_WRITTEN).then(|| vec![zero; self.count])
+    }
+}
+
+/// Returns the line that sends a graph a text for each input; a graph does not say what it takes.
+fn stream_line(view: &View, loaded: &Loaded, address: &Address) -> String {
+    let texts = loaded
+        .inputs
+        .iter()
+        .map(|input| (input.name.clone(), json!(SOME_TEXT)));
+    let body = Value::Object(texts.collect());
+    let url = url_of(view, address, "generate_stream");
+    format!("curl -sN {url} -d {}", quoted(&body.to_string()))
+}
+
+fn url_of(view: &View, address: &Address, verb: &str) -> String {
+    let (url, name) = (address.rest_url(), encoded(&view.name));
+    quoted(&format!("{url}/v2/models/{name}/{verb}"))
+}
+
+/// Returns the line for a model or a pipeline. Large inputs follow the JSON as zero bytes.
+fn infer_line(view: &View, loaded: &Loaded, inputs: &[Zeros<'_>], address: &Address) -> String {
+    let mut zeros = 0;
+    let tensors = inputs.iter().map(|input| {
+        let mut tensor =
+            json!({"name": input.name, "datatype": input.datatype.kserve(), "shape": input.shape});
+        match input.data() {
+            Some(data) => tensor["data"] = json!(data),
+            None => {
+                let bytes = input
+                    .count
+                    .saturating_mul(input.datatype.size().unwrap_or(1));
+                tensor["parameters"] = json!({"binary_data_size": bytes});
+                zeros += bytes;
+            }
+        }
+        tensor
+    });
+    let mut body = json!({"inputs": tensors.collect::<Vec<Value>>()});
+    let mut parameters = serde_json::Map::new();
+    if loaded.is_stateful {
+        parameters.insert("sequence_start".to_owned(), json!(true));
+        parameters.insert("sequence_end".to_owned(), json!(true));
+    }
+    let is_binary = |output: &Tensor| matches!(output.datatype, Some("FP16" | "BF16"));
+    let mut save = "";
+    if loaded.outputs.iter().any(is_binary) {
+        parameters.insert("binary_data_output".to_owned(), json!(true));
+        save = " -o answer.bin";
+    }
+    if !parameters.is_empty() {
+        body["parameters"] = Value::Object(parameters);
+    }
+    let (url, body) = (url_of(view, address, "infer"), body.to_string());
+    match zeros {
+        0 => format!("curl -s {url}{save} -d {}", quoted(&body)),
+        _ => format!(
+            "(printf %s {}; head -c {zeros} /dev/zero) | curl -s {url} -H 'Inference-Header-Content-Length: \
+             {}'{save} --data-binary @-",
+            quoted(&body),
+            body.len()
+        ),
+    }
+}
+
+/// Returns the lines for Triton's client; none where that has no type for an input.
+fn python_lines(view: &View, loaded: &Loaded, inputs: &[Zeros<'_>], address: &Address) -> String {
+    let text = |text: &str| json!(text).to_string().replace('\u{7f}', "\\u007f");
+    let (rest, tls) = match address.rest_url().split_once("://") {
+        Some(("https", rest)) => (text(rest), ", ssl=True"),
+        Some((_, rest)) => (text(rest), ""),
+        None => return String::new(),
+    };
+    let mut lines = vec![
+        "import numpy as np".to_owned(),
+        "import tritonclient.http as http  # pip install tritonclient[http]".to_owned(),
+        String::new(),
+        format!("client = http.InferenceServerClient({rest}{tls})"),
+        "inputs = []".to_owned(),
+    ];
+    for input in inputs {
+        let (name, datatype) = (text(input.name), input.datatype.kserve());
+        let lengths: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+        let comma = if lengths.len() == 1 { "," } else { "" };
+        let shape = format!("({}{comma})", lengths.join(", "));
+        lines.push(match (input.datatype, input.datatype.numpy()) {
+            (DataType::String, _) => {
+                format!(
+                    "array = np.full({shape}, b{}, dtype=np.object_)",
+                    text(SOME_TEXT)
+                )
+            }
+            (_, Some(dtype)) => format!("array = np.zeros({shape}, dtype={})", text(dtype)),
+            (_, None) => return String::new(),
+        });
+        lines.push(format!(
+            "inputs.append(http.InferInput({name}, array.shape, {}))",
+            text(datatype)
+        ));
+        lines.push("inputs[-1].set_data_from_numpy(array)".to_owned());
+    }
+    let sequence = match loaded.is_stateful {
+        true => format!(", sequence_id={SEQUENCE}, sequence_start=True, sequence_end=True"),
+        false => String::new(),
+    };
+    lines.push(format!(
+        "result = client.infer({}, inputs{sequence})",
+        text(&view.name)
+    ));
+    for output in &loaded.outputs {
+        let name = text(&output.name);
+        lines.push(format!("print({name}, result.as_numpy({name}))"));
+    }
+    lines.join("\n")
 }
 
 /// Describes a servable for the script that sends it requests; `None` if it does not serve, or has too many inputs.

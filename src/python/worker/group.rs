@@ -4,8 +4,8 @@ use std::{
     fmt,
     os::{fd::AsFd as _, unix::net::UnixStream},
     sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        Arc, OnceLock, Weak,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,6 +24,7 @@ use super::{
     output,
     process::Process,
     seat::WorkerSlot,
+    stacks::{Places, Stacks},
     zygote::{Request, Zygote},
 };
 use crate::{
@@ -52,8 +53,8 @@ pub(in crate::python) struct Common {
     /// The most calls of a handler, and of all handlers.
     pub(in crate::python) per_handler: AtomicUsize,
     pub(in crate::python) all: AtomicUsize,
-    /// Whether workers have the terminal of this process.
-    pub(in crate::python) has_terminal: AtomicBool,
+    /// Shows a text on the terminal of this process, if workers have that.
+    pub(in crate::python) terminal: OnceLock<fn(&str)>,
     /// Charged with the memory that is shared.
     pub(in crate::python) budget: Mutex<Option<Budget>>,
     /// Of the server, for those who load elsewhere.
@@ -65,15 +66,20 @@ pub(in crate::python) struct Common {
 pub(in crate::python) static COMMON: Common = Common {
     per_handler: AtomicUsize::new(64),
     all: AtomicUsize::new(256),
-    has_terminal: AtomicBool::new(false),
+    terminal: OnceLock::new(),
     budget: Mutex::new(None),
     runtime: Mutex::new(None),
     description: Mutex::new(None),
 };
 
 impl Common {
+    /// Returns whether workers have the terminal of this process.
+    pub(in crate::python) fn has_terminal(&self) -> bool {
+        self.terminal.get().is_some()
+    }
+
     fn everyone(&self) -> &'static Arc<Semaphore> {
-        static EVERYONE: std::sync::OnceLock<Arc<Semaphore>> = std::sync::OnceLock::new();
+        static EVERYONE: OnceLock<Arc<Semaphore>> = OnceLock::new();
         EVERYONE.get_or_init(|| Arc::new(Semaphore::new(self.all.load(Ordering::Relaxed))))
     }
 
@@ -89,7 +95,7 @@ impl Common {
 pub struct WorkerGroup {
     own: Weak<Self>,
     /// Graph or pipeline that they work for, in messages: `graph g`.
-    pub(super) of: String,
+    pub(in crate::python) of: String,
     options: WorkerOptions,
     pub(super) slots: Vec<WorkerSlot>,
     /// Held while one of them is chosen.
@@ -198,10 +204,11 @@ impl WorkerGroup {
         let program = wish.program()?;
         let zygote = task::blocking("start Python", move || Zygote::of(&program)).await?;
         let (own, other) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
-        let process = self.fork(&zygote, &other).await?;
+        let stacks = Stacks::new().map_err(|error| format!("no memory for its stacks: {error}"))?;
+        let process = self.fork(&zygote, &other, &stacks).await?;
         drop(other);
         let of = self.of.clone();
-        let started = Link::start(own, process, of, COMMON.budget());
+        let started = Link::start(own, process, stacks, of, COMMON.budget());
         let started = match tokio::time::timeout(START, started).await {
             Ok(started) => started?,
             Err(_) => {
@@ -238,11 +245,17 @@ impl WorkerGroup {
         Ok(started.link)
     }
 
-    async fn fork(&self, zygote: &Zygote, socket: &UnixStream) -> Result<Process, String> {
+    async fn fork(
+        &self,
+        zygote: &Zygote,
+        socket: &UnixStream,
+        stacks: &Stacks,
+    ) -> Result<Process, String> {
         let memory_limit = self.options.memory_limit.filter(|limit| *limit > 0);
-        if COMMON.has_terminal.load(Ordering::Relaxed) {
+        if COMMON.has_terminal() {
             let request = Request {
                 socket: socket.as_fd(),
+                stacks: stacks.as_fd(),
                 streams: None,
                 memory_limit,
             };
@@ -258,6 +271,7 @@ impl WorkerGroup {
         }
         let request = Request {
             socket: socket.as_fd(),
+            stacks: stacks.as_fd(),
             streams: Some([out.as_fd(), err.as_fd()]),
             memory_limit,
         };
@@ -275,18 +289,21 @@ impl WorkerGroup {
             let ended = exit.wait().await;
             // Otherwise it has ended with the group.
             if let (Some(group), Some(link)) = (group.upgrade(), link.upgrade()) {
-                let how = link.how(ended);
+                let (how, places) = (link.how(ended), link.places());
                 drop(link);
-                group.replace(index, &how).await;
+                group.replace(index, &how, places).await;
             }
         })
         .detach();
     }
 
     /// Replaces a worker that has died.
-    async fn replace(self: Arc<Self>, index: usize, how: &str) {
+    async fn replace(self: Arc<Self>, index: usize, how: &str, places: Option<Places>) {
         let slot = &self.slots[index];
         tracing::error!(of = self.of, worker = index, "Python worker {how}");
+        if let Some(places) = places {
+            tracing::error!(of = self.of, worker = index, "{places}");
+        }
         self.counts.died();
         let mut pause = Duration::ZERO;
         {
@@ -352,9 +369,11 @@ impl WorkerGroup {
         let link = self.start(index).await?;
         let nodes = self.nodes.lock().clone();
         for (number, facts) in &nodes {
-            load(&link, *number, facts, false)
-                .await
-                .map_err(|error| error.to_string())?;
+            let loaded = load(&link, *number, facts, false).await;
+            loaded.map_err(|error| match link.places() {
+                Some(places) => format!("{error}\n{places}"),
+                None => error.to_string(),
+            })?;
         }
         Ok(link)
     }
@@ -403,6 +422,7 @@ async fn load(
 ) -> Result<pyovms::message::Loaded, HandlerLoadError> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = &facts.handler_path;
+    link.handles(path);
     let params = facts.params.as_ref().map(|params| Params {
         pairs: params
             .iter()
@@ -445,7 +465,7 @@ async fn load(
 
 /// Returns the runtime of the caller, of the server, or one of its own for commands that have none.
 fn runtime() -> Handle {
-    static OWN: std::sync::OnceLock<Option<tokio::runtime::Runtime>> = std::sync::OnceLock::new();
+    static OWN: OnceLock<Option<tokio::runtime::Runtime>> = OnceLock::new();
     if let Ok(handle) = Handle::try_current() {
         return handle;
     }

@@ -5,8 +5,9 @@ use std::{
     fmt,
     io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
+    path::{Path, PathBuf},
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -27,7 +28,11 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
 };
 
-use super::process::{Ended, Exit, Process};
+use super::{
+    group::COMMON,
+    process::{Ended, Exit, Process},
+    stacks::{Places, Stacks},
+};
 use crate::{
     budget::{Budget, Charge},
     python::{
@@ -142,6 +147,11 @@ pub(in crate::python) struct Link {
     wire: Arc<Wire>,
     shared: Arc<Shared>,
     process: Process,
+    stacks: Stacks,
+    /// Files of its handlers.
+    handlers: Mutex<Vec<PathBuf>>,
+    /// Where its threads were at its end, once that is known.
+    places: OnceLock<Option<Places>>,
     /// Graph or pipeline that the worker works for, in messages.
     of: String,
     last: AtomicU64,
@@ -192,6 +202,7 @@ impl Link {
     pub(super) async fn start(
         socket: UnixStream,
         process: Process,
+        stacks: Stacks,
         of: String,
         budget: Budget,
     ) -> Result<Started, String> {
@@ -210,6 +221,9 @@ impl Link {
             shared: Shared::new(Arc::clone(&wire) as Arc<dyn Announce>),
             wire,
             process,
+            stacks,
+            handlers: Mutex::default(),
+            places: OnceLock::new(),
             of,
             last: AtomicU64::new(0),
             calls: Mutex::default(),
@@ -412,6 +426,9 @@ impl Link {
     fn died(&self, ended: Ended) {
         let how = self.how(ended);
         self.process.kill_rest();
+        if let (Some(show), Some(places)) = (COMMON.terminal.get(), self.places()) {
+            show(&places.to_string());
+        }
         let mut waiting = self.calls.lock();
         waiting.died = Some(how.clone());
         let calls = std::mem::take(&mut waiting.calls);
@@ -438,6 +455,20 @@ impl Link {
         reason.unwrap_or_else(|| ended.text())
     }
 
+    /// Notes the file of a handler.
+    pub(super) fn handles(&self, path: &Path) {
+        let mut handlers = self.handlers.lock();
+        if !handlers.iter().any(|known| known == path) {
+            handlers.push(path.to_owned());
+        }
+    }
+
+    /// Returns where the threads of a worker that has ended were, if it could write that.
+    pub(super) fn places(&self) -> Option<Places> {
+        let read = || self.stacks.read(&self.handlers.lock());
+        self.places.get_or_init(read).clone()
+    }
+
     /// Has the worker end, once it has done what it was told.
     pub(super) fn close(&self) {
         let _ = rustix::net::shutdown(&self.wire.socket, rustix::net::Shutdown::Write);
@@ -445,7 +476,7 @@ impl Link {
 
     /// Returns whether the worker lives, as far as is known.
     pub(in crate::python) fn is_alive(&self) -> bool {
-        self.calls.lock().died.is_none()
+        self.calls.lock().died.is_none() && self.killed_for.lock().is_none()
     }
 
     /// Returns what those are told who wait for a set of a generator when the worker has ended.
@@ -464,12 +495,25 @@ impl Link {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Kills the worker, for a reason that its calls are told.
+    /// Kills the worker, for a reason that its calls are told, after it had a moment to say where it is. It gets no new
+    /// calls meanwhile.
     pub(in crate::python) fn kill(&self, reason: String) {
         let mut killed_for = self.killed_for.lock();
-        killed_for.get_or_insert(reason);
+        if killed_for.is_some() {
+            return;
+        }
+        *killed_for = Some(reason);
         drop(killed_for);
-        self.process.kill();
+        let Some(link) = self.own.upgrade() else {
+            return;
+        };
+        // Of its own: the call whose time is over may be dropped.
+        Task::spawn(async move {
+            link.process.ask();
+            link.stacks.written().await;
+            link.process.kill();
+        })
+        .detach();
     }
 
     /// Returns the number of the worker's process.

@@ -10,6 +10,7 @@ mod output;
 mod package;
 mod process;
 mod seat;
+mod stacks;
 mod zygote;
 
 pub use group::WorkerGroup;

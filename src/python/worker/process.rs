@@ -8,6 +8,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
 use tokio::sync::Notify;
 
+use super::stacks;
+
 /// How a process has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -112,6 +114,12 @@ impl Process {
     /// Returns its number.
     pub(super) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Asks it for its stacks.
+    pub(super) fn ask(&self) {
+        // One that has ended has written what it can.
+        let _ = pidfd_send_signal(self.handle.as_fd(), stacks::ASK);
     }
 
     /// Kills it, and what it has forked in its group.

@@ -8,7 +8,7 @@ use std::{
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Arc, atomic::Ordering, mpsc},
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
@@ -40,6 +40,8 @@ const MAX_MESSAGE: usize = 4096;
 pub(super) struct Request<'a> {
     /// Its side of the link.
     pub(super) socket: BorrowedFd<'a>,
+    /// Where it writes its stacks.
+    pub(super) stacks: BorrowedFd<'a>,
     /// Where its output goes; without, it has the terminal of this process.
     pub(super) streams: Option<[BorrowedFd<'a>; 2]>,
     /// The most bytes of its address space.
@@ -118,7 +120,7 @@ impl Zygote {
             .args(["-m", "pyovms.worker", &DESCRIPTOR.to_string()])
             .env("PYTHONPATH", path(&package::folder()?))
             .env("PYTHONUNBUFFERED", "1")
-            .stdin(match COMMON.has_terminal.load(Ordering::Relaxed) {
+            .stdin(match COMMON.has_terminal() {
                 true => Stdio::inherit(),
                 false => Stdio::null(),
             });
@@ -254,9 +256,9 @@ impl Zygote {
             request: number,
             memory_limit: request.memory_limit,
         })?;
-        let mut descriptors = vec![request.socket];
+        let mut descriptors = vec![request.socket, request.stacks];
         descriptors.extend(request.streams.into_iter().flatten());
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let slices = [IoSlice::new(&message)];

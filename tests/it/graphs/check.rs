@@ -3,7 +3,11 @@
 use std::{fs, path::Path};
 
 use crate::graphs::new::{graph, shown};
-use crate::support::{graphs::PYTHON, repository};
+use crate::support::{
+    graphs::{PYTHON, add_python},
+    pipelines::Config,
+    repository,
+};
 
 /// Writes a graph with a handler.
 fn write(folder: &Path, text: &str, handler: &str) {
@@ -113,6 +117,148 @@ fn what_is_wrong_with_a_handler_is_reported() {
     let place = format!("g/graph.pbtxt:{line}:");
     assert!(run.text().contains(&place), "{}", run.text());
     assert_eq!(run.code, Some(1));
+}
+
+/// A handler whose methods cannot be called as they are, but for one.
+const MISFITS: &str = "\
+def kept(function):
+    return function
+class Base:
+    @kept
+    def finalize(
+        self, x: int = 1, *, y
+    ):
+        pass
+class OvmsPythonModel(Base):
+    def __init__(self, *path):
+        pass
+    def initialize(self):
+        pass
+    @staticmethod
+    def execute(self, inputs):
+        return inputs
+    create_state = len
+    def destroy_state(self):
+        pass
+";
+
+#[test]
+fn methods_that_cannot_be_called_as_they_are_are_errors_of_their_lines() {
+    let folder = repository::folder();
+    write(folder.path(), PYTHON, MISFITS);
+    let run = graph(folder.path(), &["check", "g"]);
+    insta::assert_snapshot!(shown(&run), @r#"
+    graph `g`: 4 errors
+
+    error: The Python Node state initialization failed [rule 13]
+      --> <folder>/g/handler.py:12:1
+       |
+    12 |     def initialize(self):
+       | ^
+       |
+       = node `py`
+       = `initialize` cannot be called as it is: found `def initialize(self)`, expected `def initialize(self, kwargs)`
+       = help: the server calls `initialize(kwargs)` once, with a dictionary of what it knows of the node
+
+    error: The Python Node state initialization failed [rule 13]
+      --> <folder>/g/handler.py:15:1
+       |
+    15 |     def execute(self, inputs):
+       | ^
+       |
+       = node `py`
+       = `execute` cannot be called as it is: found `def execute(self, inputs)`, expected `def execute(self, inputs, state)`
+       = help: the server calls `execute(inputs, state=…)` for each request: a list of pyovms.Tensor, and what `create_state` has made
+
+    error: The Python Node state initialization failed [rule 13]
+      --> <folder>/g/handler.py:18:1
+       |
+    18 |     def destroy_state(self):
+       | ^
+       |
+       = node `py`
+       = `destroy_state` cannot be called as it is: found `def destroy_state(self)`, expected `def destroy_state(self, state)`
+       = help: the server calls `destroy_state(state)` with what `create_state` has made, at the end of each request or stream
+
+    error: The Python Node state initialization failed [rule 13]
+     --> <folder>/g/handler.py:5:1
+      |
+    5 |     def finalize(
+      | ^
+      |
+      = node `py`
+      = `finalize` cannot be called as it is: found `def finalize(self, x=…, *, y)`, expected `def finalize(self)`
+      = help: the server calls `finalize()` once at the end
+
+    exit 1
+    error: the graph `g` cannot be served: 4 errors
+    "#);
+    // What the server cannot call is no error of its start, if it may never be called.
+    let fits = "\
+import functools
+class OvmsPythonModel:
+    def wrapped(function):
+        @functools.wraps(function)
+        def call(*all, **named): return all[1]
+        return call
+    @wrapped
+    def execute(self): pass
+    @classmethod
+    def create_state(cls): pass
+    @staticmethod
+    def destroy_state(state): pass
+    def initialize(self, kwargs, more=1): pass
+    def finalize(self, *all): pass
+";
+    write(folder.path(), PYTHON, fits);
+    for depth in [&["check", "g"][..], &["check", "g", "--initialize"]] {
+        let run = graph(folder.path(), depth);
+        assert_eq!(run.code, Some(0), "{}", shown(&run));
+    }
+    for (handler, line) in [
+        ("class OvmsPythonModel:\n    execute = 5\n", 2),
+        (
+            "class OvmsPythonModel:\n    finalize: int = 5\n    def execute(self, i): pass\n",
+            2,
+        ),
+        ("class OvmsPythonModel:\n    def execute(self): pass\n", 2),
+        (
+            "class OvmsPythonModel:\n    def create_state(self): pass\n    def execute(self, i): pass\n",
+            3,
+        ),
+        (
+            "class OvmsPythonModel:\n    def execute(self, i): pass\n    def initialize(self): pass\n",
+            3,
+        ),
+    ] {
+        write(folder.path(), PYTHON, handler);
+        let place = format!("g/handler.py:{line}:1");
+        let mut depths = vec![&["check", "g"][..]];
+        if !handler.contains("= 5") {
+            depths.push(&["check", "g", "--initialize"]);
+        }
+        for depth in depths {
+            let run = graph(folder.path(), depth);
+            assert_eq!(run.code, Some(1), "{}", shown(&run));
+            assert!(run.text().contains(&place), "{}", shown(&run));
+            assert!(
+                run.text().contains("cannot be called as it is"),
+                "{}",
+                run.text()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_server_warns_of_methods_that_cannot_be_called() {
+    let mut config = Config::of(&[]);
+    let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
+    let path = add_python(&mut config, "g", handler);
+    let server = config.serve();
+    let told = server.wait_log("`finalize` cannot be called as it is");
+    let place = format!("{}:3: ", path.display());
+    assert!(told.contains(" WARN ") && told.contains(&place), "{told}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::support::{
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::{Call, Grpc},
     pipelines::{Config, is_ready, wait_lines},
+    repository,
     streams::Talk,
 };
 
@@ -483,4 +484,102 @@ fn a_graph_may_have_an_environment_of_its_own() {
     let place = " mediapipe_config_list[1].python_environment: ";
     assert!(named.contains(&format!("{}:1:", file.display())), "{named}");
     assert!(named.contains(place), "{named}");
+}
+
+/// A handler that ends its worker in ways, each in a function of its own.
+const ENDS: &str = "\
+import ctypes, faulthandler, os, signal, time
+class OvmsPythonModel:
+    def execute(self, inputs):
+        return globals()[bytes(inputs[0]).decode()]()
+def crash():
+    ctypes.string_at(0)
+def hang():
+    while True: time.sleep(0.01)
+def deaf():
+    ctypes.CDLL(None).signal(signal.SIGSTKFLT, 1)
+    hang()
+def rude():
+    faulthandler.unregister(signal.SIGSTKFLT)
+    hang()
+def fork():
+    if os.fork() == 0: crash()
+    os.wait()
+    os._exit(3)
+def deep(level=60):
+    return deep(level - 1) if level else crash()
+";
+
+#[test]
+fn the_log_says_where_a_handler_was_that_ended_its_worker() {
+    let mut config = Config::of(&[]);
+    let path = add_python(&mut config, "py", ENDS);
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    entry["python_timeout_ms"] = 500.into();
+    config.put("mediapipe_config_list", entry);
+    for (name, place, how) in [
+        ("crash", Some("6 in crash"), "was killed by SIGSEGV"),
+        ("hang", Some("8 in hang"), "was killed after 500 ms"),
+        ("deep", Some("6 in crash"), "was killed by SIGSEGV"),
+        // A handler may do with the signal what it likes, and a child is not the worker.
+        ("deaf", None, "was killed after 500 ms"),
+        ("rude", None, "was killed after 500 ms"),
+        ("fork", None, "ended with status 3"),
+    ] {
+        let server = config.serve();
+        let client = Grpc::connect(&server);
+        let told = reported(&client, code("py", name));
+        let died = format!("worker of graph py {how}");
+        assert!(
+            told.contains(&died) && told.ends_with(" in node py"),
+            "{told}"
+        );
+        server.wait_log("Python worker has started anew");
+        let log = server.log();
+        let mut lines = log.lines().skip_while(|line| {
+            !line.contains("Python worker was") && !line.contains("Python worker ended")
+        });
+        let death = lines.next().unwrap_or_default();
+        assert!(death.contains(how), "{log}");
+        let Some(place) = place else {
+            assert!(!log.contains("threads of the worker"), "{name}: {log}");
+            continue;
+        };
+        let stack: Vec<&str> = lines
+            .take_while(|line| !line.contains("Python worker has"))
+            .collect();
+        let first = format!(
+            "the handler was at {}:{place}; threads of the worker at its end:",
+            path.display()
+        );
+        assert!(
+            stack[0].contains(&first) && stack[0].contains(" ERROR "),
+            "{log}"
+        );
+        let execute = format!("  File \"{}\", line 4 in execute", path.display());
+        let has = |line: &str| stack.iter().any(|it| it.contains(line));
+        match name {
+            "deep" => assert!(has("… ") && !has(&execute) && stack.len() < 45, "{log}"),
+            _ => assert!(has(&execute), "{log}"),
+        }
+        assert!(!log.contains("pyovms/worker.py"), "{log}");
+    }
+}
+
+#[test]
+fn a_run_shows_where_a_handler_was_that_ended_its_worker() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    fs::create_dir_all(&graph).expect("it can be made");
+    let limit = "\"handler.py\" python_timeout_ms: 300 }";
+    let text = PYTHON.replace("\"handler.py\" }", limit);
+    fs::write(graph.join("graph.pbtxt"), text).expect("it can be written");
+    fs::write(graph.join("handler.py"), ENDS).expect("it can be written");
+    for (name, place) in [("crash", "6 in crash"), ("hang", "8 in hang")] {
+        let input = format!("in:UINT8={:?}", name.as_bytes());
+        let run = crate::graphs::new::graph(folder.path(), &["run", "g", "-i", &input]);
+        assert_eq!(run.code, Some(1), "{}", run.failure());
+        let told = format!("the handler was at <folder>/g/handler.py:{place}; threads of");
+        assert!(run.stderr.contains(&told), "{}", run.stderr);
+    }
 }

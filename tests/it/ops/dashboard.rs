@@ -5,7 +5,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, cli, eventually,
+    Server, cli, emulator, eventually,
     graphs::{self, PASS},
     grpc::{Grpc, dummy, input},
     http::{Answer, get, post, send},
@@ -480,6 +480,56 @@ fn the_lines_to_try_work() {
         let body = body.trim_matches('\'');
         let answer = post(&server, path, body.as_bytes());
         assert_eq!(answer.status, 200, "{curl}: {}", answer.text());
+    }
+}
+
+#[test]
+fn the_page_of_a_servable_has_lines_without_a_script() {
+    let mut config = Config::of(&["dummy", "passthrough_string"]);
+    let entry = sequence::entry("running total", "running_total");
+    config.put("model_config_list", json!({"config": entry}));
+    let path = config.json["model_config_list"][0]["config"]["base_path"].clone();
+    config.model("large", path.as_str().unwrap().as_ref())["shape"] = json!("(1,5000)");
+    graphs::add_python(
+        &mut config,
+        "graph",
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        from pyovms import Tensor\n        return [Tensor('out', inputs[0])]\n",
+    );
+    let server = config.serve_with(&[]);
+    for name in [
+        "dummy",
+        "passthrough_string",
+        "running%20total",
+        "large",
+        "graph",
+    ] {
+        let page = get(&server, &format!("/dashboard/servables/{name}")).text();
+        let line = |id: &str| {
+            let (_, rest) = page.split_once(&format!("<code id=\"{id}\">")).unwrap();
+            let line = rest.split("</code>").next().unwrap();
+            let line = line.replace("&#39;", "'").replace("&quot;", "\"");
+            let line = line.replace("&lt;", "<").replace("&gt;", ">");
+            // The client of the tests says that it has reached the host `test`.
+            let here = format!("127.0.0.1:{}", server.rest_port);
+            let line = line.replace("http://test/", &format!("http://{here}/"));
+            line.replace("Client(\"test\")", &format!("Client(\"{here}\")"))
+        };
+        let curl = line("curl");
+        let told = curl.replacen("curl -s", "curl -w '%{http_code}' -s", 1);
+        let mut command = std::process::Command::new("sh");
+        let ran = cli::run(command.args(["-ec", &told]));
+        assert!(
+            ran.text().ends_with("200"),
+            "{curl}: {}{}",
+            ran.text(),
+            ran.failure()
+        );
+        let python = line("python");
+        if name != "graph" {
+            let mut command = std::process::Command::new(emulator::python());
+            let ran = cli::run(command.args(["-c", &python]));
+            assert_eq!(ran.code, Some(0), "{python}: {}", ran.failure());
+        }
     }
 }
 

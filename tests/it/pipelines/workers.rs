@@ -6,7 +6,7 @@ use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, eventually,
+    Server, cli, eventually,
     graphs::{CODE, reload, reported},
     grpc::{Grpc, raw},
     http::get,
@@ -103,6 +103,24 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
         server.wait_log("Python worker has started anew");
         assert_eq!(text(&client, "other", PID), other);
     }
+}
+
+#[test]
+fn a_check_finds_methods_that_cannot_be_called_as_they_are() {
+    let config = config();
+    let handler = "class OvmsPythonModel:\n    def execute(self):\n        return []\n";
+    fs::write(config.beside("code.py"), handler).unwrap();
+    let file = config.write();
+    let found = "`execute` cannot be called as it is: found `def execute(self)`, expected `def execute(self, inputs)`";
+    let check = |args: &[&str]| {
+        let run = cli::run(cli::command().args(args).arg(&file));
+        assert_eq!(run.code, Some(1), "{}{}", run.text(), run.failure());
+        let told = run.text() + &run.failure();
+        let place = format!("{}:2: {found}", config.beside("code.py").display());
+        assert!(told.contains(&place), "{told}");
+    };
+    check(&["pipeline", "check"]);
+    check(&["serve", "--port", "1", "--check", "--config-path"]);
 }
 
 #[test]

@@ -3,6 +3,18 @@
 use super::{Content, Given, InputRemark, Inputs, Sound, Target};
 use crate::tensor::DataType;
 
+/// How the last step of an input was filled up.
+pub(super) struct Padding {
+    /// The number of steps, if it is known.
+    pub(super) steps: Option<usize>,
+    /// The number of zeros.
+    pub(super) zeros: usize,
+    /// The number of elements of a step.
+    pub(super) step: usize,
+    /// The sampling rate, if it is known.
+    pub(super) rate: Option<u32>,
+}
+
 impl Inputs {
     /// Reports sounds that are shorter than their headers say.
     pub(super) fn hear_of_cuts(&self) {
@@ -14,14 +26,28 @@ impl Inputs {
         }
     }
 
-    /// Reports zeros in the last step of an input; the number of steps if it is known.
-    pub(super) fn hear_of_zeros(&self, input: Option<&str>, steps: Option<usize>, zeros: usize) {
-        if zeros > 0 {
-            self.remarks.hear(InputRemark::Padded {
-                input: input.unwrap_or_default().to_owned(),
+    /// Reports zeros in the last step of an input.
+    pub(super) fn hear_of_zeros(&self, input: Option<&str>, padding: Padding) {
+        let input = input.unwrap_or_default().to_owned();
+        let Padding {
+            steps,
+            zeros,
+            step,
+            rate,
+        } = padding;
+        match (zeros, self.is_part) {
+            (0, _) => {}
+            (missing, true) => self.remarks.hear(InputRemark::Unfinished {
+                input,
+                missing,
+                step,
+                rate,
+            }),
+            (zeros, false) => self.remarks.hear(InputRemark::Padded {
+                input,
                 steps,
                 zeros,
-            });
+            }),
         }
     }
 

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, io::Read, path::Path};
 
 use serde_json::value::RawValue;
 
+use self::hearing::Padding;
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
     audio::Sound,
@@ -35,6 +36,8 @@ pub struct Inputs {
     remarks: RemarkListener,
     /// Whether they are those of one of many requests, of which others may have images.
     is_one_of_many: bool,
+    /// Whether they are a part of what others go on with.
+    is_part: bool,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -88,6 +91,7 @@ impl Inputs {
             image,
             remarks: RemarkListener::default(),
             is_one_of_many: false,
+            is_part: false,
         };
         let (mut stdin, mut limit) = (Stdin::new(stdin), FileLimit::new(most));
         for argument in arguments {
@@ -187,7 +191,14 @@ impl Inputs {
                 let (tensor, step, zeros) = target.steps_of(&sound.samples)?;
                 let name = given.argument.name.as_deref();
                 let name = input.map(|input| input.name.as_str()).or(name);
-                self.hear_of_zeros(name, Some(tensor.shape()[0]), zeros);
+                let steps = tensor.shape()[0];
+                let padding = Padding {
+                    steps: Some(steps),
+                    zeros,
+                    step: tensor.shape()[1..].iter().product(),
+                    rate: sound.rate,
+                };
+                self.hear_of_zeros(name, padding);
                 return Ok((tensor, Some(step)));
             }
             let is_of_the_model = match given.content {
@@ -208,7 +219,14 @@ impl Inputs {
             match (input, &step) {
                 (Some(input), Some(shape)) if is_array => {
                     let (tensor, zeros) = chunked(tensor, shape)?;
-                    self.hear_of_zeros(Some(&input.name), Some(tensor.shape()[0]), zeros);
+                    let steps = tensor.shape()[0];
+                    let padding = Padding {
+                        steps: Some(steps),
+                        zeros,
+                        step: tensor.shape()[1..].iter().product(),
+                        rate: None,
+                    };
+                    self.hear_of_zeros(Some(&input.name), padding);
                     Ok((tensor, step))
                 }
                 _ => Ok((tensor, step)),
@@ -233,7 +251,13 @@ impl Inputs {
         let count = samples_of_a_step(argument, model)?;
         let first = model.inputs.first().map(|input| input.name.as_str());
         let name = argument.name.as_deref().or(first);
-        self.hear_of_zeros(name, None, count.saturating_sub(samples.len()));
+        let padding = Padding {
+            steps: None,
+            zeros: count.saturating_sub(samples.len()),
+            step: count,
+            rate: None,
+        };
+        self.hear_of_zeros(name, padding);
         samples.resize(count, 0.0);
         let mut inputs = self.clone();
         inputs.given.push(Given {
@@ -241,6 +265,13 @@ impl Inputs {
             content: Content::Samples(Sound::raw(samples)),
         });
         Ok(inputs)
+    }
+
+    /// Says that others go on with what these begin, so that a last step with zeros in it is worth a warning.
+    #[must_use]
+    pub fn as_part(mut self) -> Self {
+        self.is_part = true;
+        self
     }
 
     /// Returns the sampling rates of the sounds, each once.

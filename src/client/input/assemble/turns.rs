@@ -93,6 +93,7 @@ impl Inputs {
                     image: self.image.clone(),
                     remarks: self.remarks.clone(),
                     is_one_of_many: true,
+                    is_part: self.is_part,
                 },
                 file,
             }

@@ -77,6 +77,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
         image: ImageOptions::default(),
         remarks: RemarkListener::default(),
         is_one_of_many: false,
+        is_part: false,
     }
 }
 
