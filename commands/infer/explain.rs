@@ -156,7 +156,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
-            labels: Vec::new(),
+            labels: Default::default(),
             inputs: vec![
                 tensor(
                     "pixels",

@@ -58,9 +58,37 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
     pub outputs: Vec<TensorMetadata>,
-    /// Names of the scores, as far as the server tells.
+    /// Names of the scores, as far as the server tells: of all outputs, or of those that have names of their own.
     #[serde(skip)]
-    pub labels: Vec<String>,
+    pub labels: ModelLabels,
+}
+
+/// Names of the scores of a model, or of those that the outputs of a pipeline come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelLabels {
+    of_all: Vec<String>,
+    of_outputs: BTreeMap<String, Vec<String>>,
+}
+
+impl ModelLabels {
+    /// Reads the properties that a server tells of a model.
+    pub fn new<'a>(properties: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+        let mut labels = Self::default();
+        for (name, text) in properties {
+            let lines = text.lines().map(str::to_owned).collect();
+            if name == "labels" {
+                labels.of_all = lines;
+            } else if let Some(output) = name.strip_prefix("labels.") {
+                labels.of_outputs.insert(output.to_owned(), lines);
+            }
+        }
+        labels
+    }
+
+    /// Returns the names of the scores of an output; none if there are none.
+    pub fn of(&self, output: &str) -> &[String] {
+        self.of_outputs.get(output).unwrap_or(&self.of_all)
+    }
 }
 
 /// Batching of requests that wait, by a server.

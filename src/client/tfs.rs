@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::{
     error::AnswerError,
     message::{
-        ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorMetadata, VersionStatus,
+        ClientResponse, ModelId, ModelLabels, ModelMetadata, ModelStatus, Request, TensorMetadata,
+        VersionStatus,
     },
     sequence,
 };
@@ -63,7 +64,7 @@ pub(super) fn metadata(
         name: model.name.clone(),
         versions: version.into_iter().collect(),
         platform: String::new(),
-        labels: Vec::new(),
+        labels: ModelLabels::default(),
         inputs: tensors(signature.inputs),
         outputs: tensors(signature.outputs),
     })

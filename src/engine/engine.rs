@@ -16,7 +16,7 @@ use super::{
     course::{Course, shutting_down},
     in_flight::InFlight,
     registry::{Registry, not_found},
-    servable::Servable,
+    servable::{Servable, ServableFacts},
     stream_messages::StreamPlace,
 };
 use crate::{
@@ -266,6 +266,38 @@ impl Engine {
             .get(name)
             .cloned()
             .ok_or_else(not_found)
+    }
+
+    /// Returns the names of the scores of a model, one per line, or of the models that the outputs of a pipeline come from, as
+    /// they are loaded now: as `labels`, and as `labels.OUTPUT` where outputs have different ones, or none.
+    pub fn labels(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
+        let plan = match facts {
+            ServableFacts::Model(loaded) => {
+                let labels = loaded.labels.iter();
+                return labels
+                    .map(|it| ("labels".to_owned(), Arc::clone(it)))
+                    .collect();
+            }
+            ServableFacts::Pipeline(definition) => &definition.plan,
+            ServableFacts::Graph(_) => return Vec::new(),
+        };
+        let labels = |(output, model, version)| {
+            let version = self.model(model).ok()?.version(version).ok()?;
+            Some((output, version.loaded().ok()?.labels.clone()?))
+        };
+        let found: Vec<(&str, Arc<str>)> = plan.outputs_of_models().filter_map(labels).collect();
+        // Those of one output are not for another that has none.
+        let has_all = found.len() == plan.info.outputs.len();
+        if let Some((_, first)) = found.first()
+            && has_all
+            && found.iter().all(|(_, labels)| labels == first)
+        {
+            return vec![("labels".to_owned(), Arc::clone(first))];
+        }
+        let found = found.into_iter();
+        found
+            .map(|(output, labels)| (format!("labels.{output}"), labels))
+            .collect()
     }
 
     /// Lets go of all pipelines and graphs, and waits for the end of all custom nodes and of all that

@@ -209,14 +209,6 @@ impl ServableFacts {
         matches!(self, Self::Pipeline(definition) if !definition.plan.levels.is_empty())
     }
 
-    /// Returns the names of a model's scores, one per line, if there are any.
-    pub fn labels(&self) -> Option<&str> {
-        match self {
-            Self::Model(loaded) => loaded.labels.as_deref(),
-            Self::Pipeline(_) | Self::Graph(_) => None,
-        }
-    }
-
     /// Returns the `model_info` that the file of a model carries, if any.
     pub fn rt_info(&self) -> Option<&RtInfo> {
         match self {

@@ -80,6 +80,7 @@ fn seeds(name: &str) -> Seeds {
             ),
             (2, r#"{"numbers":[[1,2],[3,4]],"texts":["a"],"none":null}"#),
             (1, r#"{"image":["\u00e9\n"],"n":18446744073709551615}"#),
+            (2, r#"{"numbers":[NaN,-Infinity],"id":"7"}"#),
         ]),
         "grpc_messages" => grpc_messages(),
         "grpc_queries" => {
@@ -205,6 +206,10 @@ fn seeds(name: &str) -> Seeds {
             ),
             (4 | 1 << 3, r#"{"instances":[[1,2],[3,4]]}"#),
             (4, r#"{"inputs":[{"b64":"AAEC"}]}"#),
+            (
+                2,
+                r#"{"inputs":{"numbers":[[NaN, -Infinity,Infinity ]],"sequence_id":[7],"other":NaN}}"#,
+            ),
         ]),
         "tokens" => texts(&[
             "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJpIiwiYXVkIjoiYSIsImV4cCI6OTk5OTk5OTk5OX0.AAAA\n\
@@ -402,6 +407,7 @@ fn kserve_json() -> Seeds {
         format!("{}\n{binary}1234", binary.len()).into(),
         numbers.into(),
         "\n{\"inputs\":[{\"name\":\"texts\",\"shape\":[9007199254740993],\"datatype\":\"INT64\",\"data\":[true]}]}".into(),
+        "\n{\"inputs\":[{\"data\":[NaN, -Infinity,1,Infinity],\"name\":\"numbers\",\"shape\":[4],\"datatype\":\"FP32\"}]}".into(),
     ])
 }
 

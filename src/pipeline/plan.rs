@@ -45,6 +45,18 @@ impl PipelinePlan {
         })
     }
 
+    /// Goes through the outputs of the pipeline that come straight from a model, with its name and the version asked for.
+    pub fn outputs_of_models(&self) -> impl Iterator<Item = (&str, &str, Option<i64>)> {
+        let outputs = self.nodes[self.exit()].inputs.iter();
+        outputs.filter_map(|output| match &self.nodes[output.source].kind {
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => Some((output.name.as_str(), model_name.as_str(), *version)),
+            _ => None,
+        })
+    }
+
     /// Returns how often a node runs in a request; `None` if that depends on the request.
     pub fn runs(&self, node: usize) -> Option<usize> {
         self.nodes[node]

@@ -6,11 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use pyovms::message::{Execute, Instance, Numbered, Order};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     HandlerTensor, Produced,
@@ -162,33 +163,45 @@ impl HandlerInstance {
     /// Makes a call within the limits of the handler.
     async fn call(
         &self,
-        link: &Link,
+        link: &Arc<Link>,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<Answer, HandlerError> {
         let _place = place(self.handler.places()).await;
-        let answer = self
-            .limited(link, link.call(self.handler.node_name(), order))
-            .await?;
+        let node = self.handler.node_name();
+        let (number, answer) = link.begin(node, None, order)?;
+        let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
+        let answer = self.limited(link, Some(number), answer).await?;
         self.heard(answer)
     }
 
-    /// Waits for a call, and kills the worker if that takes too long.
+    /// Waits for a call, and kills the worker if that takes too long: also if nobody waits any more for the call of that
+    /// number.
     async fn limited<T>(
         &self,
-        link: &Link,
+        link: &Arc<Link>,
+        number: Option<u64>,
         call: impl Future<Output = Result<T, HandlerError>>,
     ) -> Result<T, HandlerError> {
         let Some(limit) = self.handler.timeout() else {
             return call.await;
         };
+        let mut watch = number.map(|number| LeftCall {
+            instance: self,
+            link,
+            number,
+            end: Instant::now() + limit,
+            limit,
+            is_over: false,
+        });
         let mut call = std::pin::pin!(call);
-        if let Ok(done) = tokio::time::timeout(limit, call.as_mut()).await {
+        let done = tokio::time::timeout(limit, call.as_mut()).await;
+        if let Some(watch) = &mut watch {
+            watch.is_over = true;
+        }
+        if let Ok(done) = done {
             return done;
         }
-        link.kill(format!(
-            "was killed after {} ms (python_timeout_ms)",
-            limit.as_millis()
-        ));
+        kill(link, limit);
         call.await
     }
 
@@ -313,7 +326,7 @@ impl HandlerInstance {
         // A limit on the time of a call counts from here, so that the next has to wait for its end.
         let turn = turn.filter(|_| self.handler.timeout().is_some());
         let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
-        let answer = self.limited(&link, answer).await;
+        let answer = self.limited(&link, Some(call), answer).await;
         drop(turn);
         if let Some(line) = line {
             line.unanswered.fetch_sub(1, Ordering::Relaxed);
@@ -353,7 +366,7 @@ impl HandlerInstance {
             let set = sets.recv().await;
             set.unwrap_or_else(|| Err(link.death(self.handler.node_name())))
         };
-        let set = self.limited(&link, set).await;
+        let set = self.limited(&link, None, set).await;
         if let Ok(Some(tensors)) = &set {
             let bytes = tensors.iter().map(|tensor| tensor.bytes().len()).sum();
             generator.taken(bytes);
@@ -374,6 +387,42 @@ impl HandlerInstance {
             let _place = place(self.handler.places()).await;
             end.await;
         }
+    }
+}
+
+/// Kills a worker, one of whose calls has not ended within its limit.
+fn kill(link: &Link, limit: Duration) {
+    link.kill(format!(
+        "was killed after {} ms (python_timeout_ms)",
+        limit.as_millis()
+    ));
+}
+
+/// A call with a limit that somebody waits for.
+struct LeftCall<'a> {
+    instance: &'a HandlerInstance,
+    link: &'a Arc<Link>,
+    number: u64,
+    end: Instant,
+    limit: Duration,
+    is_over: bool,
+}
+
+impl Drop for LeftCall<'_> {
+    /// Where the client has left before the end, sees to it that the limit counts nevertheless: the worker is at the call.
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let (link, number) = (Arc::downgrade(self.link), self.number);
+        let (end, limit) = (self.end, self.limit);
+        Task::spawn_on(self.instance.handler.group().runtime(), async move {
+            tokio::time::sleep_until(end).await;
+            if let Some(link) = link.upgrade().filter(|link| link.is_at(number)) {
+                kill(&link, limit);
+            }
+        })
+        .detach();
     }
 }
 

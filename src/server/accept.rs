@@ -11,7 +11,7 @@ use std::{
 };
 
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    HeaderMap, Request, Response, StatusCode, Version,
     body::Incoming,
     header::{self, HeaderValue},
     service::{Service as _, service_fn},
@@ -28,6 +28,7 @@ use tokio::{
 
 use super::{
     channel::Channel,
+    departure::Attended,
     inline_calls::{self, InlineCalls, InlineDriver},
     limits::{Addresses, Counted, LogLimit},
     listen::Listeners,
@@ -500,12 +501,13 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 ) {
     let turn = Arc::<Turn>::default();
     let stream = Paced::http1(stream, terms.patience, Arc::clone(&turn), rest.budget());
+    let stream = Attended::new(stream, Arc::clone(&turn));
     let watchdog = Arc::new(Watchdog::http1(Arc::clone(&turn)));
     terms.reaper.watch(&watchdog);
     let service = {
         let turn = Arc::clone(&turn);
         service_fn(move |mut request: Request<Incoming>| {
-            turn.begin();
+            turn.begin(request.version() == Version::HTTP_11);
             let entry = access.begin(Protocol::Http, peer, &mut request);
             let (rest, turn) = (rest.clone(), Arc::clone(&turn));
             let is_large = has_large_body(request.headers());
@@ -525,7 +527,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .timer(TokioTimer::new())
         .header_read_timeout(None)
         .max_header_size(HEAD)
-        // A client that has said all may still want to hear the answer.
+        // A client that has said all may still want to hear the answer; whether it does, `Attended` finds out.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = drive(connection, Future::poll, &watchdog, None, stop).await {

@@ -6,6 +6,7 @@
 
 mod accept;
 mod channel;
+mod departure;
 mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;

@@ -55,6 +55,10 @@ pub(super) struct Turn {
     requests: AtomicU64,
     /// Whether the server stops.
     stopping: AtomicBool,
+    /// Whether it is time to look after the client.
+    looking: AtomicBool,
+    /// Whether the client understands interim answers: those of HTTP/1.0 do not.
+    is_http11: AtomicBool,
 }
 
 /// Between requests, or within the head of one.
@@ -68,10 +72,27 @@ const CLOSING: u8 = 3;
 
 impl Turn {
     /// A request's head is there.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(&self, is_http11: bool) {
+        self.is_http11.store(is_http11, Ordering::Relaxed);
         self.answering.store(true, Ordering::Release);
         self.state.store(ANSWERING, Ordering::Release);
         self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It is time to look after the client of a request that is at work.
+    pub(super) fn look(&self) {
+        self.looking.store(true, Ordering::Release);
+    }
+
+    /// Returns whether it is time to look after the client, once.
+    pub(super) fn takes_look(&self) -> bool {
+        // Asked at each poll, and nearly never so.
+        self.looking.load(Ordering::Relaxed) && self.looking.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns whether an interim answer may be sent: before the head of the answer.
+    pub(super) fn takes_interim(&self) -> bool {
+        self.is_http11.load(Ordering::Relaxed) && self.answering.load(Ordering::Acquire)
     }
 
     /// Returns how many requests there have been.

@@ -2,7 +2,8 @@
 //!
 //! A connection is idle while it has no request, whatever else its client sends: after a request,
 //! before the first, or with half a header. An open stream is not idle. When somebody waits for a
-//! place, those that have been idle for the longest make room.
+//! place, those that have been idle for the longest make room. Where one request is at work from one look to the next, its
+//! client is [looked after](super::departure).
 
 use std::{
     cmp::Reverse,
@@ -19,7 +20,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::watchdog::{Close, Watchdog};
+use super::watchdog::{Activity, Close, Watchdog};
 
 /// The longest time from one look at all connections to the next.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -112,7 +113,12 @@ impl Reaper {
                 return false;
             };
             connection.check_writes(now, self.write);
-            let Some(since) = entry.idle_since(&connection, now) else {
+            let activity = connection.activity();
+            if activity.is_busy && activity.begun == entry.begun {
+                // At work since the last look or longer.
+                connection.look();
+            }
+            let Some(since) = entry.idle_since(activity, now) else {
                 return true;
             };
             let time = now.duration_since(since);
@@ -141,8 +147,7 @@ impl Reaper {
 
 impl Entry {
     /// Returns since when the connection has been idle, if it is.
-    fn idle_since(&mut self, connection: &Watchdog, now: Instant) -> Option<Instant> {
-        let activity = connection.activity();
+    fn idle_since(&mut self, activity: Activity, now: Instant) -> Option<Instant> {
         if activity.is_busy || activity.begun != self.begun {
             self.begun = activity.begun;
             self.asked = None;

@@ -109,6 +109,14 @@ impl Watchdog {
         }
     }
 
+    /// Has the client looked after that a request of HTTP/1 is at work for. Over HTTP/2 it says itself when it leaves.
+    pub(super) fn look(&self) {
+        if let Work::Http1(turn) = &self.work {
+            turn.look();
+            self.task.wake();
+        }
+    }
+
     /// Resets what is stuck for as long as the limit; asks for the end where that takes more.
     pub(super) fn check_writes(&self, now: Instant, limit: Duration) {
         let Some(mut streams) = self.streams() else {

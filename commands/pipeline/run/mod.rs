@@ -277,17 +277,9 @@ impl LocalPipeline {
 
     /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
     fn labels(&self, output: &str) -> Vec<String> {
-        let plan = self.plan();
-        let mut outputs = plan.nodes[plan.exit()].inputs.iter();
-        let source = outputs.find(|it| it.name == output).map(|it| it.source);
-        let kind = source.and_then(|source| plan.nodes[source].kind.as_ref());
-        let model = match kind {
-            Some(NodeKind::Model {
-                model_name,
-                version,
-            }) => self.model(model_name, *version),
-            _ => None,
-        };
+        let mut outputs = self.plan().outputs_of_models();
+        let found = outputs.find(|(name, ..)| *name == output);
+        let model = found.and_then(|(_, model, version)| self.model(model, version));
         let labels = model.as_ref().and_then(|model| model.labels.as_deref());
         let labels = labels.into_iter().flat_map(str::lines);
         labels.map(str::to_owned).collect()

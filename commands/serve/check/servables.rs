@@ -12,7 +12,7 @@ use ovms::{
         VersionPolicy,
     },
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
-    engine::reload::ignored_triton_settings,
+    engine::reload::{contradicted_triton_settings, ignored_triton_settings},
     error::chain,
     model::{Ignored, Reason, not_stored, repository, storage, wanted},
     openvino::{StateMode, check_cache},
@@ -337,7 +337,8 @@ impl Report {
         for (number, folder) in &served {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(inspected) => {
-                    for warning in inspected.warnings {
+                    let contradicted = contradicted_triton_settings(model, &inspected.info);
+                    for warning in inspected.warnings.into_iter().chain(contradicted) {
                         let text = format!(", version {number}: {warning}");
                         self.warn(finding(Severity::Warning, &text));
                     }

@@ -224,7 +224,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
-            labels: Vec::new(),
+            labels: Default::default(),
             inputs: inputs
                 .iter()
                 .map(|name| TensorMetadata {

@@ -11,9 +11,9 @@ use super::{
     grpc::{EncodedMessage, Grpc, framed},
     load::ServerCounters,
     message::{
-        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Opaque, Request,
-        ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model, lengths, narrow,
-        push_all,
+        ClientResponse, ModelBatching, ModelId, ModelLabels, ModelMetadata, ModelStatus, Opaque,
+        Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model, lengths,
+        narrow, push_all,
     },
     protocol::{Call, Protocol, RawReply},
     stream::{RequestSender, ResponseReceiver},
@@ -170,10 +170,8 @@ pub(super) fn metadata(message: ModelMetadataResponse) -> ModelMetadata {
             .map(|tensor| TensorMetadata::new(tensor.name, tensor.datatype, &tensor.shape))
             .collect()
     };
-    let labels = message.properties.get("labels");
-    let labels = labels.into_iter().flat_map(|labels| labels.lines());
     ModelMetadata {
-        labels: labels.map(str::to_owned).collect(),
+        labels: ModelLabels::new(&message.properties),
         name: message.name,
         versions: message.versions,
         platform: message.platform,

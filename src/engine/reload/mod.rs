@@ -29,4 +29,4 @@ mod wanted;
 pub use error::ReloadError;
 pub use paths::{PathError, name_of, read_paths};
 pub use reloader::Reloader;
-pub use triton::ignored_triton_settings;
+pub use triton::{contradicted_triton_settings, ignored_triton_settings};

@@ -11,7 +11,7 @@ use crate::{
     auth::{Auth, Denial, Identity, Right},
     budget::Budget,
     engine::{
-        Engine, Reload, SequenceList, Servable, Target, not_found,
+        Engine, Reload, SequenceList, Servable, ServableFacts, Target, not_found,
         stream::{Course, OpenStream, StreamHead, StreamPlace},
     },
     error::{Error, ErrorKind, Result},
@@ -230,6 +230,11 @@ impl Access {
             true => self.engine.servable(name),
             false => Err(self.hidden()),
         }
+    }
+
+    /// Returns the labels of what the sender may describe, see [`Engine::labels`].
+    pub(in crate::frontends) fn labels(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
+        self.engine.labels(facts)
     }
 
     /// Finds a servable of which no more than its state is to be told.

@@ -108,7 +108,7 @@ impl Elements {
                     }
                     self.closed(outer + counts.len(), counts.pop())?;
                 }
-                Some(b'-' | b'0'..=b'9') => {
+                Some(b'-' | b'0'..=b'9' | b'N' | b'I') => {
                     let alone = counts.is_empty();
                     self.element(outer, counts.len())?;
                     self.expect_type(|dtype| dtype != DataType::String)?;

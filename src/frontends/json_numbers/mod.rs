@@ -4,8 +4,9 @@
 //! [`Elements`] takes one value after another off it, nested in lists, and packs the elements as a
 //! type. There is no tree between: a number goes from the text to its place in one step.
 //!
-//! What is read here is correct JSON. A reader that meets an error asks `json_error` whether the
-//! text as a whole is JSON at all, which is slower and says where it ends to be.
+//! What is read here is correct JSON, but for one thing: `NaN`, `Infinity`, and `-Infinity` are elements of types of
+//! floating point, as Python writes them, and nothing anywhere else. A reader that meets an error asks [`no_object`]
+//! whether the text as a whole is JSON at all, which is slower and says where it ends to be.
 
 mod elements;
 mod number;
@@ -57,6 +58,11 @@ pub(super) enum JsonError {
     /// Two members of an object with the same name.
     #[error("`{0}` is there twice")]
     Twice(String),
+    /// A number that is not finite, in the place of something else than an element.
+    #[error(
+        "{0} stands where it is no element of a tensor of FP16, FP32, or FP64, and JSON has no such value; leave it out"
+    )]
+    NotFinite(&'static str),
     /// A value of another type or beyond the range of the type.
     #[error(transparent)]
     Value(#[from] ValueError),
@@ -85,7 +91,22 @@ pub(super) fn no_object(body: &[u8]) -> Option<Error> {
         return Some(not_json("The document is empty.", 0));
     }
     if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
-        return Some(not_json(&reason(&error), offset(body, &error)));
+        let mut cursor = Cursor::new(body);
+        let mut has_words = false;
+        let read = cursor.pass(&mut |_| {
+            has_words = true;
+            Ok(())
+        });
+        let read = read.and_then(|()| match cursor.token() {
+            None => Ok(()),
+            Some(_) => Err(JsonError::Syntax),
+        });
+        match (has_words, read) {
+            // Whether the words belong where they stand, the reader knows.
+            (true, Ok(())) => {}
+            (true, Err(error)) => return Some(not_json(&error.to_string(), cursor.at)),
+            (false, _) => return Some(not_json(&reason(&error), offset(body, &error))),
+        }
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     (first != Some(&b'{')).then(|| Error::invalid("Request body should be JSON object"))
@@ -116,6 +137,13 @@ fn offset(body: &[u8], error: &serde_json::Error) -> usize {
         .sum();
     before + error.column().saturating_sub(1)
 }
+
+/// The words for what is no finite number, as Python's `json.dumps` writes them.
+const NOT_FINITE: [(&str, f64); 3] = [
+    ("NaN", f64::NAN),
+    ("Infinity", f64::INFINITY),
+    ("-Infinity", f64::NEG_INFINITY),
+];
 
 /// A place in a JSON text, which moves forward only.
 #[derive(Debug, Clone)]
@@ -263,6 +291,16 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Passes over a word for what is no finite number, if one is here. Asked where there would be an error without it.
+    #[cold]
+    fn not_finite(&mut self) -> Option<(&'static str, f64)> {
+        let text = &self.text[self.at..];
+        let mut words = NOT_FINITE.into_iter();
+        let found = words.find(|(word, _)| text.starts_with(word.as_bytes()))?;
+        self.at += found.0.len();
+        Some(found)
+    }
+
     /// Passes over a value of any kind; returns its text.
     pub(in crate::frontends) fn value(&mut self) -> Result<&'a [u8], JsonError> {
         self.token();
@@ -271,8 +309,29 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.at])
     }
 
+    /// As [`Cursor::value`], of what may be the elements of a tensor.
+    pub(in crate::frontends) fn data(&mut self) -> Result<&'a [u8], JsonError> {
+        self.token();
+        let start = self.at;
+        self.skip_data()?;
+        Ok(&self.text[start..self.at])
+    }
+
     /// Passes over a value of any kind, however deep it is.
     pub(in crate::frontends) fn skip(&mut self) -> Result<(), JsonError> {
+        self.pass(&mut |word| Err(JsonError::NotFinite(word)))
+    }
+
+    /// As [`Cursor::skip`], of what may be the elements of a tensor.
+    pub(in crate::frontends) fn skip_data(&mut self) -> Result<(), JsonError> {
+        self.pass(&mut |_| Ok(()))
+    }
+
+    /// Passes over a value of any kind; asks about each word for what is no finite number.
+    fn pass(
+        &mut self,
+        word: &mut impl FnMut(&'static str) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
         // What ends each list and object that is open; a bit each would be enough.
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -294,7 +353,12 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(b'"') => drop(self.string_token()?),
-                Some(b'-' | b'0'..=b'9') => drop(Number::read(self)?),
+                Some(b'-' | b'0'..=b'9' | b'N' | b'I') => {
+                    if Number::read(self).is_err() {
+                        let (found, _) = self.not_finite().ok_or(JsonError::Syntax)?;
+                        word(found)?;
+                    }
+                }
                 Some(b't') => self.word(b"true")?,
                 Some(b'f') => self.word(b"false")?,
                 Some(b'n') => self.word(b"null")?,

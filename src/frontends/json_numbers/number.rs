@@ -411,9 +411,14 @@ fn run<'a, T, const N: usize>(
         };
         count += plain;
         if plain == 0 {
-            let number = Number::read(cursor)?;
-            let value = convert(number).map_err(|unfit| error(number.text, dtype, unfit))?;
-            out.extend_from_slice(&to_bytes(value));
+            match Number::read(cursor) {
+                Ok(number) => {
+                    let value =
+                        convert(number).map_err(|unfit| error(number.text, dtype, unfit))?;
+                    out.extend_from_slice(&to_bytes(value));
+                }
+                Err(_) => not_finite(cursor, dtype, out)?,
+            }
             count += 1;
         }
         if alone || cursor.token() != Some(b',') {
@@ -427,6 +432,25 @@ fn run<'a, T, const N: usize>(
             return Ok(count);
         }
     }
+}
+
+/// Takes what is no finite number, where there is no other.
+#[cold]
+fn not_finite(
+    cursor: &mut Cursor<'_>,
+    dtype: DataType,
+    out: &mut Vec<u8>,
+) -> Result<(), JsonError> {
+    let (word, value) = cursor.not_finite().ok_or(JsonError::Syntax)?;
+    match dtype {
+        DataType::F64 => out.extend_from_slice(&value.to_le_bytes()),
+        #[expect(clippy::cast_possible_truncation, reason = "each has all three")]
+        DataType::F32 => out.extend_from_slice(&(value as f32).to_le_bytes()),
+        DataType::F16 => out.extend_from_slice(&f16::from_f64(value).to_le_bytes()),
+        DataType::Bf16 => out.extend_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        _ => return Err(error(word.as_bytes(), dtype, Unfit::Kind).into()),
+    }
+    Ok(())
 }
 
 /// Keeps the branch that it stands in: without it the compiler adds the outcome of the comparison, and where the next

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Cursor, Elements, JsonError, Rules};
+use super::{Cursor, Elements, JsonError, NOT_FINITE, Rules, no_object};
 use crate::tensor::{DataType, Tensor, values::write_json};
 
 /// Reads a text, and the same with more behind it: there is a quick way as long as the end is not near.
@@ -198,6 +198,87 @@ fn integers_are_exact_and_cut_out_of_fractions() {
 }
 
 #[test]
+fn what_is_no_finite_number_is_an_element_of_floating_point() {
+    for dtype in [DataType::F32, DataType::F64, DataType::F16, DataType::Bf16] {
+        assert_eq!(
+            shown(dtype, "[[NaN,1.5, -Infinity ],[Infinity,-0.5,NaN]]"),
+            format!("{dtype} [2, 3] [NaN,1.5,-Infinity,Infinity,-0.5,NaN]")
+        );
+        for word in ["NaN", "Infinity", "-Infinity"] {
+            assert_eq!(shown(dtype, word), format!("{dtype} [] [{word}]"));
+            assert_eq!(
+                shown(dtype, &format!("[{word}]")),
+                format!("{dtype} [1] [{word}]")
+            );
+        }
+    }
+    for text in [
+        "[nan]",
+        "[NAN]",
+        "[-NaN]",
+        "[+Infinity]",
+        "[inf]",
+        "[Inf]",
+        "[- Infinity]",
+        "[NaN1]",
+        "[1NaN]",
+        "[NaNNaN]",
+        "[Infinity.0]",
+        "[-Infinit]",
+        "[1,-]",
+        "[N",
+    ] {
+        let told = shown(DataType::F32, text);
+        assert!(
+            told == "malformed JSON" || text == "[nan]" && told.starts_with("found null"),
+            "{text}: {told}"
+        );
+        assert!(no_object(format!("{{\"a\":{text}}}").as_bytes()).is_some());
+    }
+    let errors = [
+        shown(DataType::I32, "[1,NaN]"),
+        shown(DataType::U8, "-Infinity"),
+        shown(DataType::Bool, "[Infinity]"),
+        shown(DataType::F32, r#"["a",NaN]"#),
+        shown(DataType::F32, r#"[NaN,"a"]"#),
+        shown(DataType::F32, "[[NaN],Infinity]"),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @"
+    found NaN, expected a value of INT32
+    found -Infinity, expected a value of UINT8
+    found Infinity, expected a value of BOOL
+    strings and other values are mixed
+    strings and other values are mixed
+    the lists are not rectangular
+    ");
+}
+
+#[test]
+fn elsewhere_what_is_no_finite_number_is_refused() {
+    let skipped = |text: &'static str| Cursor::new(text.as_bytes()).skip();
+    assert_eq!(skipped("[1,{\"a\":NaN}]"), Err(JsonError::NotFinite("NaN")));
+    assert_eq!(skipped("-Infinity"), Err(JsonError::NotFinite("-Infinity")));
+    let mut cursor = Cursor::new(b"[1,{\"NaN\":[NaN,-Infinity]},Infinity] ,");
+    assert_eq!(cursor.skip_data(), Ok(()));
+    assert!(cursor.take(b','));
+    // A body is looked at as if they were numbers.
+    assert!(no_object(br#"{"a":[NaN,-1],"b":Infinity}"#).is_none());
+    let told = |body: &str| no_object(body.as_bytes()).unwrap().message().to_owned();
+    let errors = [
+        told("NaN"),
+        told(r#"{"a":[NaN,-1}"#),
+        told(r#"{"a":NaN} 5"#),
+        told(r#"{"a":nan}"#),
+    ];
+    insta::assert_snapshot!(errors.join("\n"), @"
+    Request body should be JSON object
+    The file is not valid json - Error: malformed JSON Offset: 12
+    The file is not valid json - Error: malformed JSON Offset: 10
+    The file is not valid json - Error: expected ident Offset: 6
+    ");
+}
+
+#[test]
 fn numbers_of_every_length_are_read_to_their_end() {
     let digits = "1234567890123456789";
     for length in 1..=digits.len() {
@@ -251,6 +332,13 @@ fn lists_are_followed_to_a_bound() {
 fn skips(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text);
     cursor.skip().is_ok() && cursor.token().is_none()
+}
+
+/// Puts numbers in the place of those that are not finite; within a string it makes no difference.
+fn plain(text: &str) -> String {
+    NOT_FINITE
+        .iter()
+        .fold(text.to_owned(), |text, (word, _)| text.replace(word, "0"))
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -321,6 +409,37 @@ proptest! {
     }
 
     #[test]
+    fn numbers_beside_what_is_not_finite_are_as_they_are(
+        numbers in prop::collection::vec(prop_oneof![any::<f32>(), Just(f32::NAN), Just(f32::INFINITY), Just(f32::NEG_INFINITY)], 1..60),
+        between in prop::collection::vec(prop_oneof![Just(","), Just(", "), Just(" ,"), Just(",\n\t")], 60),
+    ) {
+        let mut list = String::from("[");
+        for (number, between) in numbers.iter().zip(&between) {
+            if list.len() > 1 {
+                list.push_str(between);
+            }
+            match *number {
+                number if number.is_nan() => list.push_str("NaN"),
+                f32::INFINITY => list.push_str("Infinity"),
+                f32::NEG_INFINITY => list.push_str("-Infinity"),
+                number => list.push_str(&number.to_string()),
+            }
+        }
+        list.push(']');
+        let (tensor, count) = read(DataType::F32, Rules::KServe, &list).unwrap();
+        prop_assert_eq!(count, numbers.len());
+        for (read, number) in tensor.data().chunks(4).zip(&numbers) {
+            let read = f32::from_le_bytes(read.try_into().unwrap());
+            prop_assert!(read.to_bits() == number.to_bits() || read.is_nan() && number.is_nan(), "{}", list);
+        }
+        let body = format!("{{\"a\":{list}}}");
+        prop_assert!(no_object(body.as_bytes()).is_none());
+        if numbers.iter().any(|number| !number.is_finite()) {
+            prop_assert!(read(DataType::I64, Rules::TensorFlowServing, &list).is_err());
+        }
+    }
+
+    #[test]
     fn lists_of_integers_are_read_number_by_number(
         numbers in prop::collection::vec(any::<(i64, u8)>().prop_map(|(bits, shift)| bits >> (shift % 64)), 1..40),
     ) {
@@ -366,11 +485,12 @@ proptest! {
     }
 
     #[test]
-    fn nothing_makes_it_fall_over(text in r#"[\[\]{}",:0-9eE.+\-truefalsn\\ b64]{0,40}"#) {
+    fn nothing_makes_it_fall_over(text in r#"([\[\]{}",:0-9eE.+\-truefalsn\\ b64]|NaN|-?Infinity){0,40}"#) {
         for dtype in DataType::ALL {
             for rules in [Rules::KServe, Rules::TensorFlowServing] {
                 if let Ok((tensor, count)) = read(dtype, rules, &text) {
                     prop_assert_eq!(tensor.len(), count);
+                    let text = plain(&text);
                     prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok());
                 }
             }

@@ -226,7 +226,7 @@ fn model_ready(engine: &Access, request: &ModelReadyRequest) -> Result<ModelRead
 fn metadata(engine: &Access, request: &ModelMetadataRequest) -> Result<ModelMetadataResponse> {
     let servable = engine.servable(&request.name)?;
     let version = version_of(engine, &request.name, &request.version)?;
-    super::model_metadata(&servable, version, ORIGIN).map(|(metadata, _)| metadata)
+    super::model_metadata(engine, &servable, version, ORIGIN).map(|(metadata, _)| metadata)
 }
 
 fn config(engine: &Access, request: &ModelConfigRequest) -> Result<ModelConfigResponse> {

@@ -93,6 +93,7 @@ fn server_metadata(engine: &Access) -> ServerMetadataResponse {
 
 /// Describes a version of a servable; returns also what is loaded of it.
 fn model_metadata(
+    engine: &Access,
     servable: &Servable,
     version: Option<i64>,
     origin: RequestOrigin,
@@ -121,8 +122,8 @@ fn model_metadata(
         platform: PLATFORM.to_owned(),
         inputs: tensors(&info.inputs),
         outputs: tensors(&info.outputs),
-        properties: (facts.labels().into_iter())
-            .map(|labels| ("labels".to_owned(), labels.to_owned()))
+        properties: (engine.labels(&facts).into_iter())
+            .map(|(name, labels)| (name, (*labels).to_owned()))
             .collect(),
     };
     Ok((metadata, facts))

@@ -124,7 +124,7 @@ pub(crate) fn metadata(engine: &Access, model: &str, version: Option<i64>) -> Re
         model_info: &'a RtInfo,
     }
     let servable = engine.servable(model)?;
-    let (metadata, facts) = super::model_metadata(&servable, version, ORIGIN)?;
+    let (metadata, facts) = super::model_metadata(engine, &servable, version, ORIGIN)?;
     reply::serialized(&Metadata {
         metadata,
         rt_info: facts.rt_info().map(|model_info| ModelInfo { model_info }),

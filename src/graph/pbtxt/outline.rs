@@ -7,13 +7,22 @@ use super::{
 };
 use crate::diagnostic::LineIndex;
 
-/// Field of a text, with its value if that is a scalar.
+/// Field of a text, with its values if these are scalars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutlineField {
     /// Names from the outermost message on, with dots between them.
     pub(crate) path: String,
-    /// The scalar: a string without its quotes, and other values as written. The first one of a list.
-    pub(crate) value: Option<String>,
+    /// The scalars of a list, or the one: strings without their quotes, and other values as written.
+    pub(crate) values: Vec<String>,
+    /// The number of the outermost message that it is in, counted from 1; 0 if it is in none.
+    pub(crate) within: usize,
+}
+
+impl OutlineField {
+    /// Returns the scalar, or the first of a list.
+    pub(crate) fn value(&self) -> Option<&str> {
+        self.values.first().map(String::as_str)
+    }
 }
 
 /// Returns the fields of a text in its order, each before those within it.
@@ -27,7 +36,7 @@ pub(crate) fn outline(text: &str) -> Result<Vec<OutlineField>, String> {
     }
     let fields = tree::read(text).map_err(|error| located(text, &error))?;
     let mut found = Vec::new();
-    collect(text, "", &fields, &mut found);
+    collect(text, ("", 0), &fields, &mut found, &mut 0);
     Ok(found)
 }
 
@@ -36,7 +45,14 @@ fn located(text: &str, error: &TextError) -> String {
     format!("{line}:{column}: {}", error.message)
 }
 
-fn collect(text: &str, prefix: &str, fields: &[Field<'_>], found: &mut Vec<OutlineField>) {
+/// Collects the fields of a message, of which path and number are given; `messages` is how many there are so far.
+fn collect(
+    text: &str,
+    (prefix, within): (&str, usize),
+    fields: &[Field<'_>],
+    found: &mut Vec<OutlineField>,
+    messages: &mut usize,
+) {
     for field in fields {
         // Extensions and types have no names that a file without its schema could have.
         let Name::Plain(name) = field.name else {
@@ -47,12 +63,21 @@ fn collect(text: &str, prefix: &str, fields: &[Field<'_>], found: &mut Vec<Outli
             prefix => format!("{prefix}.{name}"),
         };
         let values = field.value.each();
+        let scalars = values.iter().filter_map(|value| scalar(text, value));
         found.push(OutlineField {
-            value: values.first().and_then(|value| scalar(text, value)),
             path: path.clone(),
+            values: scalars.collect(),
+            within,
         });
         for value in values {
-            collect(text, &path, value.fields(), found);
+            let within = match within {
+                0 => {
+                    *messages += 1;
+                    *messages
+                }
+                within => within,
+            };
+            collect(text, (&path, within), value.fields(), found, messages);
         }
     }
 }
@@ -85,9 +110,9 @@ mod tests {
         match outline(text) {
             Err(error) => error,
             Ok(fields) => {
-                let fields = fields.into_iter().map(|it| match it.value {
-                    Some(value) => format!("{}={value}", it.path),
-                    None => it.path,
+                let fields = fields.into_iter().map(|it| match &it.values[..] {
+                    [] => it.path,
+                    values => format!("{}={}", it.path, values.join(",")),
                 });
                 fields.collect::<Vec<_>>().join(" ")
             }
@@ -110,6 +135,22 @@ mod tests {
              sequence_batching.oldest.max_candidate_sequences=4 \
              sequence_batching.max_sequence_idle_microseconds=5000000 instance_group \
              instance_group.kind=KIND_CPU instance_group.count=2 empty"
+        );
+    }
+
+    #[test]
+    fn lists_have_all_their_values_and_messages_a_number() {
+        let text = r#"
+            dims: [ 1, -1 ]
+            input [ { dims: 1 name: "a" dims: [ 2, 3 ] reshape { shape: [ 6 ] } }, { name: "b" } ]
+            input { name: "c" }
+        "#;
+        let fields = outline(text).unwrap().into_iter();
+        let told = fields.map(|it| format!("{} {}={}", it.within, it.path, it.values.join(",")));
+        assert_eq!(
+            told.collect::<Vec<_>>().join("\n"),
+            "0 dims=1,-1\n0 input=\n3 input.dims=1\n3 input.name=a\n3 input.dims=2,3\n3 input.reshape=\n\
+             3 input.reshape.shape=6\n4 input.name=b\n0 input=\n5 input.name=c"
         );
     }
 

@@ -565,6 +565,11 @@ impl Link {
         Ok((number, answer))
     }
 
+    /// Returns whether a call has not ended.
+    pub(in crate::python) fn is_at(&self, call: u64) -> bool {
+        self.calls.lock().calls.contains_key(&call)
+    }
+
     /// Forgets the channel of a generator that there is not.
     pub(in crate::python) fn forget_generator(&self, number: u64) {
         self.calls.lock().generators.remove(&number);

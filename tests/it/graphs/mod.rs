@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod departures;
 mod generate;
 mod handler_output;
 mod metrics;

@@ -456,6 +456,30 @@ fn a_call_that_takes_too_long_ends_its_worker() {
 }
 
 #[test]
+fn a_call_that_takes_too_long_ends_its_worker_although_its_client_has_left() {
+    let (config, server) = with_options(&[("python_timeout_ms", 1500.into())]);
+    let client = Grpc::connect(&server);
+    let before = number(&client, "py", "os.getpid()");
+    let begun = config.beside("begun");
+    let endless = format!("open({begun:?}, 'w')\nwhile True: time.sleep(0.01)");
+    let call = client.call(code("py", &endless));
+    eventually("it has begun", || begun.exists().then_some(()));
+    drop(call);
+    server.wait_log("Python worker was killed after 1500 ms (python_timeout_ms)");
+    assert_ne!(number(&client, "py", "os.getpid()"), before);
+    // One that ends in time after its client has left has no such end.
+    let calm = number(&client, "py", "os.getpid()");
+    let ended = config.beside("ended");
+    let brief =
+        format!("open({ended:?}, 'w').close()\ntime.sleep(0.1)\nreturn [Tensor('out', b'late')]");
+    let call = client.call(code("py", &brief));
+    eventually("it has begun", || ended.exists().then_some(()));
+    drop(call);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(number(&client, "py", "os.getpid()"), calm);
+}
+
+#[test]
 fn a_call_that_does_not_end_is_told() {
     let (_config, server) = with_options(&[]);
     let client = Grpc::connect(&server);

@@ -317,3 +317,42 @@ fn a_file_of_triton_names_the_model_file() {
     assert_eq!(inputs.as_array().unwrap().len(), 1, "{inputs}");
     assert!(!server.log().contains("ignored settings"));
 }
+
+#[test]
+fn what_a_file_of_triton_says_otherwise_than_the_model_is_told() {
+    let folder = several(&["dummy", "add"]);
+    let all = folder.path().join("all");
+    let text = "max_batch_size: 8\n\
+                input [ { name: \"b\" data_type: TYPE_INT32 dims: [ 10 ] } ]\n\
+                output [ { name: \"z\" data_type: TYPE_FP32 dims: [ 10 ] } ]\n\
+                sequence_batching { control_input [ { name: \"START\" } ] }\n";
+    // Sequences are beside the point here, and the model has none.
+    let (text, controls) = text.split_at(text.find("sequence_batching").unwrap());
+    fs::write(all.join("dummy/config.pbtxt"), text).unwrap();
+    fs::write(all.join("add/config.pbtxt"), "max_batch_size: 0").unwrap();
+    let expected = "dummy/config.pbtxt contradicts the model, which counts: max_batch_size: found 8, expected 1, the first \
+                    dimension of input `b`; input `b`: found TYPE_INT32, expected TYPE_FP32; output `z`: found no such \
+                    output in the model, expected `a`";
+    let check = |path: &str| {
+        let mut check = cli::command();
+        check.current_dir(folder.path());
+        cli::run(check.args(["serve", path, "--check"]))
+    };
+    let checked = check("all");
+    let report = &checked.stderr;
+    assert_eq!(checked.code, Some(2), "{report}");
+    assert!(report.contains("model `dummy`, version "), "{report}");
+    assert!(report.contains(expected), "{report}");
+    assert_eq!(report.matches("contradicts").count(), 1, "{report}");
+    let server = serve(folder.path(), &["all"]);
+    let line = server.wait_log("contradicts the model");
+    assert!(line.contains(expected), "{line}");
+    assert!(is_ready(&server, "dummy"));
+
+    fs::write(all.join("dummy/config.pbtxt"), controls).unwrap();
+    let report = check("all").stderr;
+    assert!(
+        report.contains("config.pbtxt: sequence_batching.control_input (no input is filled here; "),
+        "{report}"
+    );
+}

@@ -9,6 +9,7 @@ mod custom_nodes;
 mod edits;
 mod errors;
 mod examples;
+mod labels;
 mod limits;
 mod metrics;
 mod names;

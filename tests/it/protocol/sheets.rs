@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("protocol": binary_data datatypes generate inferences kserve_grpc kserve_rest kserve_rest_bodies names strings tfs_grpc tfs_rest triton_calls versions);
+sheets!("protocol": binary_data datatypes generate inferences kserve_grpc kserve_rest kserve_rest_bodies names not_finite strings tfs_grpc tfs_rest triton_calls versions);

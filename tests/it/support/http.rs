@@ -184,13 +184,20 @@ pub(crate) fn read_one(stream: &mut TcpStream) -> Answer {
     answer
 }
 
+/// Interim answer, which a client passes over that has said all and waits for long.
+const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// Reads a response to the end of the connection.
 pub(crate) fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     stream
         .read_to_end(&mut bytes)
         .expect("the answer comes, and then the end of the connection");
-    parse(&bytes)
+    let mut answer = &bytes[..];
+    while let Some(rest) = answer.strip_prefix(INTERIM) {
+        answer = rest;
+    }
+    parse(answer)
 }
 
 fn parse(bytes: &[u8]) -> Answer {

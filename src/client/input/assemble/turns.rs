@@ -121,7 +121,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
-            labels: Vec::new(),
+            labels: Default::default(),
             inputs: vec![input("a"), input("b")],
             outputs: Vec::new(),
         }

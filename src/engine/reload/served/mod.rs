@@ -9,7 +9,10 @@ use std::{
 };
 
 use self::attempt::{Attempt, Facts, kept};
-use super::{error::ReloadError, triton::ignored_triton_settings};
+use super::{
+    error::ReloadError,
+    triton::{contradicted_triton_settings, ignored_triton_settings},
+};
 use crate::{
     config::{ModelConfig, VersionPolicy},
     error::chain,
@@ -373,6 +376,11 @@ impl Served {
                     device = config.load.device,
                     "loaded"
                 );
+                let (of, info) = (config.clone(), loaded.info.clone());
+                let compare = move || contradicted_triton_settings(&of, &info);
+                if let Some(contradicted) = task::blocking("read config.pbtxt", compare).await {
+                    tracing::warn!(model = version.model(), version = number, "{contradicted}");
+                }
                 version.install(loaded);
                 outcome.changed = true;
                 attempt.succeed(facts, found.locator.clone());

@@ -22,7 +22,7 @@ function begin(signature) {
   const addresses = { rest, grpc, hasTls: rest.startsWith('https:'), hasGrpcTls: 'grpcTls' in trial.dataset };
   const size = windowOf(signature), streams = signature.kind === 'graph';
   const answer = byId('answer'), events = byId('events'), status = byId('status');
-  let labels = [], running = null, sequence = null, steps = null, sound = null;
+  let labels = () => [], running = null, sequence = null, steps = null, sound = null;
 
   const fields = signature.inputs.map((input) => new Field(input, () => describe()));
   byId('fields').append(...fields.map((field) => field.place));
@@ -79,7 +79,7 @@ function begin(signature) {
 
   const show = ({ outputs }) => {
     const own = outputs.filter((output) => output.name !== 'sequence_id' || !signature.stateful);
-    answer.replaceChildren(...own.map((output) => outputOf(output, labels)));
+    answer.replaceChildren(...own.map((output) => outputOf(output, labels(output.name))));
   };
 
   async function once(signal) {
@@ -209,7 +209,8 @@ function begin(signature) {
     acceptDrops(byId('sound'), playFile);
   }
   fetch(pathOf(signature.name, '').slice(0, -1)).then((found) => found.json()).then((facts) => {
-    labels = facts.properties?.labels?.trim().split('\n') ?? [];
+    const all = facts.properties ?? {};
+    labels = (output) => (all[`labels.${output}`] ?? all.labels)?.trim().split('\n') ?? [];
   }).catch(() => {});
   form.hidden = false;
   describe();

@@ -129,7 +129,7 @@ impl Reader<'_> {
 
 /// Returns the type of elements that nothing decides, by how they are written.
 fn guessed(mut cursor: Cursor<'_>) -> DataType {
-    let text = cursor.value().unwrap_or_default();
+    let text = cursor.data().unwrap_or_default();
     let mut rest = text.iter().filter(|byte| !b"[ \n\r\t".contains(byte));
     match rest.next() {
         Some(b'"' | b'{') => DataType::String,

@@ -114,7 +114,7 @@ impl Reader {
                         self.data(cursor, datatype, shape).map(Place::Read)
                     }
                     None => {
-                        cursor.skip()?;
+                        cursor.skip_data()?;
                         Ok(Place::Later(place))
                     }
                 })?;

@@ -81,7 +81,7 @@ pub(super) fn sequence_id(body: &[u8]) -> Option<u64> {
             return Ok(cursor.skip()?);
         }
         cursor.members(|cursor, name| {
-            let value = cursor.value()?;
+            let value = cursor.data()?;
             if name == SEQUENCE_ID
                 && let Ok([number]) = serde_json::from_slice::<[u64; 1]>(value)
             {
@@ -160,7 +160,7 @@ fn no_format(body: &[u8]) -> Option<Error> {
     let seen: Result<()> = Cursor::new(body).members(|cursor, key| {
         let known = [Format::Row, Format::Column];
         formats += usize::from(known.iter().any(|format| format.key() == key));
-        Ok(cursor.skip()?)
+        Ok(cursor.skip_data()?)
     });
     (seen.is_ok() && formats != 1).then(undetected)
 }
@@ -179,7 +179,9 @@ fn rows(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>> {
             "Invalid JSON structure. Missing instances in row format",
         )),
         Some(b'{') if !is_base64(&first) => named_rows(cursor, model),
-        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9') => alone(cursor, model, Format::Row),
+        Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b'N' | b'I') => {
+            alone(cursor, model, Format::Row)
+        }
         Some(b't' | b'f') if only_truths(info) => alone(cursor, model, Format::Row),
         _ => Err(Error::invalid(
             "Could not detect neither named or nonamed format",
@@ -192,7 +194,9 @@ fn columns(cursor: &mut Cursor<'_>, model: Model<'_>) -> Result<Vec<InputTensor>
     match cursor.token() {
         Some(b'{') => named_columns(cursor, model),
         Some(b'[') => alone(cursor, model, Format::Column),
-        Some(b'-' | b'0'..=b'9') if info.inputs.len() == 1 => alone(cursor, model, Format::Column),
+        Some(b'-' | b'0'..=b'9' | b'N' | b'I') if info.inputs.len() == 1 => {
+            alone(cursor, model, Format::Column)
+        }
         Some(b't' | b'f') if only_truths(info) => alone(cursor, model, Format::Column),
         _ => Err(Error::invalid(
             "Invalid JSON structure. One of inputs is not a JSON object.",
@@ -249,7 +253,7 @@ impl Named {
                 .read(cursor, usize::from(format == Format::Row))
                 .map_err(|error| format.no_array(&error)),
             Self::Special(numbers) => numbers.read(cursor, format),
-            Self::Stranger => Ok(cursor.skip()?),
+            Self::Stranger => Ok(cursor.skip_data()?),
         }
     }
 

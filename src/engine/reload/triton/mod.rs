@@ -1,6 +1,9 @@
 //! `config.pbtxt` of Triton's repositories. Of its settings `sequence_batching` is followed, where models are named
 //! by their paths; the others have counterparts here, which a warning names. A model that is named by its path and whose
-//! file cannot be read is refused, since nobody knows whether it has sequences.
+//! file cannot be read is refused, since nobody knows whether it has sequences. Where the file says something else of the
+//! tensors than the model, the model counts, and another warning tells of it.
+
+mod tensors;
 
 use std::{
     fs::{self, File},
@@ -15,6 +18,7 @@ use crate::{
     graph::{OutlineField, outline},
     model::storage,
     openvino::Batching,
+    servable::ServableInfo,
 };
 
 /// Name of the file, which is beside the version folders.
@@ -32,14 +36,22 @@ const SEQUENCES: &str = "sequence_batching";
 /// Time after which sequences end without a request there.
 const IDLE: &str = "sequence_batching.max_sequence_idle_microseconds";
 
+/// Inputs of a model that Triton fills as sequences begin and end.
+const CONTROLS: &str = "sequence_batching.control_input";
+
 /// Settings that are not read, with what is set here instead.
-const COUNTERPARTS: [(&str, &str); 13] = [
+const COUNTERPARTS: [(&str, &str); 14] = [
     ("backend", "write a graph with a Python node"),
     ("max_batch_size", "set batch_size"),
     ("version_policy", "set model_version_policy"),
     ("instance_group", "set nireq and target_device"),
     ("dynamic_batching", "set dynamic_batching"),
     (SEQUENCES, "set stateful"),
+    (
+        CONTROLS,
+        "no input is filled here; clients send sequence_id, sequence_start, and sequence_end as parameters, or the \
+         inputs sequence_id and sequence_control_input",
+    ),
     (IDLE, "set sequence_cleaner_poll_wait_minutes of the server"),
     (
         "ensemble_scheduling",
@@ -135,7 +147,7 @@ pub(super) fn settings(base_path: &Path) -> Result<TritonSettings, String> {
         Some(Err(Unreadable::Text(error))) => return Err(format!("{}:{error}", file.display())),
     };
     let field = |name: &str| fields.iter().find(|field| field.path == name);
-    let model_file = field(FILE_NAME).and_then(|field| field.value.clone());
+    let model_file = field(FILE_NAME).and_then(|field| field.value().map(str::to_owned));
     Ok(TritonSettings {
         model_file: model_file.filter(|name| !name.is_empty()),
         sequences: field(SEQUENCES).map(|_| file),
@@ -179,7 +191,7 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
     let is_ignored = |name: &str| {
         let mut fields = fields.iter();
         let field = fields.find(|field| field.path == name);
-        field.is_some_and(|field| is_meant(name, field.value.as_deref()))
+        field.is_some_and(|field| is_meant(name, field.value()))
     };
     let ignored = COUNTERPARTS.iter().filter(|(name, _)| is_ignored(name));
     let ignored = ignored.map(|(name, instead)| format!("{name} ({instead})"));
@@ -187,14 +199,32 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
     (!ignored.is_empty()).then(|| format!("ignored settings of {shown}: {}", ignored.join(", ")))
 }
 
+/// Returns a warning of what the `config.pbtxt` of a model says of its tensors that the model, as it is loaded, has
+/// otherwise; `None` if there is nothing. What is set here for the model is not compared. Blocks.
+pub fn contradicted_triton_settings(model: &ModelConfig, info: &ServableInfo) -> Option<String> {
+    if storage::is_remote(&model.base_path) || model.load.settings_error.is_some() {
+        return None;
+    }
+    let file = file_of(Path::new(&model.base_path));
+    // One that cannot be read has a warning, or an error, of its own.
+    let fields = read(&file)?.ok()?;
+    let found = tensors::contradictions(&fields, &model.load, info);
+    let found = (!found.is_empty()).then(|| found.join("; "))?;
+    Some(format!(
+        "{} contradicts the model, which counts: {found}",
+        file.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{LONGEST, ignored_triton_settings, settings};
+    use super::{LONGEST, contradicted_triton_settings, ignored_triton_settings, settings};
     use crate::{
         config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig, VersionPolicy},
         openvino::{BatchOption, Batching},
+        servable::ServableInfo,
     };
 
     fn model(base_path: &Path, stateful: bool) -> ModelConfig {
@@ -286,6 +316,43 @@ mod tests {
         assert_eq!(with.as_deref(), Some(expected));
         assert!(asks);
         assert_eq!(read("sequence_batching { }").1, None);
+    }
+
+    #[test]
+    fn control_inputs_have_no_counterpart() {
+        let text = "sequence_batching { control_input [ { name: \"START\" control [ { kind: CONTROL_SEQUENCE_START \
+                    fp32_false_true: [ 0, 1 ] } ] } ] }";
+        let (without, with, asks) = read(text);
+        assert!(asks);
+        let ignored = "sequence_batching.control_input (no input is filled here; clients send sequence_id, \
+                       sequence_start, and sequence_end as parameters, or the inputs sequence_id and \
+                       sequence_control_input)";
+        let expected = format!("ignored settings of FILE: {ignored}");
+        assert_eq!(with, Some(expected));
+        let expected =
+            format!("ignored settings of FILE: sequence_batching (set stateful), {ignored}");
+        assert_eq!(without, Some(expected));
+    }
+
+    #[test]
+    fn what_the_model_has_otherwise_is_told_with_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.pbtxt");
+        let mut model = model(folder.path(), false);
+        let info = ServableInfo::default();
+        let told = |model: &ModelConfig| contradicted_triton_settings(model, &info);
+        assert_eq!(told(&model), None);
+        fs::write(&file, "output { name: \"y\" }").unwrap();
+        let warning = told(&model).unwrap();
+        assert_eq!(
+            warning.replace(&file.display().to_string(), "FILE"),
+            "FILE contradicts the model, which counts: output `y`: the model has no output"
+        );
+        fs::write(&file, "output {").unwrap();
+        assert_eq!(told(&model), None);
+        model.load.settings_error = Some("cannot read".into());
+        fs::write(&file, "output { name: \"y\" }").unwrap();
+        assert_eq!(told(&model), None);
     }
 
     #[test]
