@@ -41,8 +41,13 @@ fn outputs_have_the_labels_of_the_models_that_they_come_from() {
     config.library_at("shaped", &nodes::compiled("shaped.c"));
     let (a, b) = (dl("n", "a", IMAGE, SCORES), dl("m", "b", IMAGE, SCORES));
     let none = dl("m", "none", IMAGE, SCORES);
-    config.pipeline("one", "image", &[a.clone()], "out=n.y");
-    config.pipeline("same", "image", &[a.clone()], "out=n.y again=n.y");
+    config.pipeline("one", "image", std::slice::from_ref(&a), "out=n.y");
+    config.pipeline(
+        "same",
+        "image",
+        std::slice::from_ref(&a),
+        "out=n.y again=n.y",
+    );
     config.pipeline("two", "image", &[a.clone(), b], "out=n.y other=m.y");
     config.pipeline("half", "image", &[a.clone(), none], "out=n.y other=m.y");
     let params = json!({"in": "0,10", "out": "1,10"});
