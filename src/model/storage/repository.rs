@@ -183,7 +183,7 @@ fn identity(folder: &Path, base_path: &Path, looks: &mut Looks) -> FileIdentity 
         looks.give_up();
     } else {
         let beside = labels::paths(folder).find(|path| path.parent() != Some(folder));
-        if let Some(labels) = beside {
+        if let Some(labels) = beside.filter(|path| path.is_file()) {
             // Otherwise the survey has noted the folder, in which it may come and go.
             if labels.parent() != Some(base_path) {
                 looks.give_up();

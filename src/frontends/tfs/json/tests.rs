@@ -299,7 +299,7 @@ fn every_error_has_its_text_and_status() {
         r#"{"instances":[[1,2],}"#,
         r#"{"instances":[[1]]}]"#,
         r#"{"instances":[[01]]}"#,
-        r#"{"inputs":{"b":[NaN]}}"#,
+        r#"{"inputs":{"b":[Nan]}}"#,
         "[1]",
         "1",
         "{}",
