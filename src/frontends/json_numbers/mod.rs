@@ -4,7 +4,7 @@
 //! [`Elements`] takes one value after another off it, nested in lists, and packs the elements as a
 //! type. There is no tree between: a number goes from the text to its place in one step.
 //!
-//! What is read here is correct JSON, but for one thing: `NaN`, `Infinity`, and `-Infinity` are elements of types of
+//! Only correct JSON is read, but for one thing: `NaN`, `Infinity`, and `-Infinity` are elements of types of
 //! floating point, as Python writes them, and nothing anywhere else. A reader that meets an error asks [`no_object`]
 //! whether the text as a whole is JSON at all, which is slower and says where it ends to be.
 
