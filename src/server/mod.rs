@@ -142,7 +142,7 @@ fn nothing_served(engine: &Engine, errors: &[ReloadError]) -> Option<String> {
         ),
     };
     Some(format!(
-        "the server is ready, but {what}; the errors above say why. `/v2/models/NAME/ready` tells of one, and \
+        "the server is ready, but {what}; the errors above say why. `/v2/models/NAME/ready` reports one of them, and \
          `ovms_loads` counts loads that failed"
     ))
 }

@@ -55,7 +55,7 @@ fn a_server_that_could_load_nothing_says_that_it_is_ready_all_the_same() {
     let some = warnings(&log_of(5, &[]));
     assert_eq!(some.len(), 1, "{some:?}");
     let expected = "the server is ready, but none of the 5 servables could be loaded: `m1`, `m2`, `m3`, and 2 more; \
-                    the errors above say why. `/v2/models/NAME/ready` tells of one, and `ovms_loads` counts loads that failed";
+                    the errors above say why. `/v2/models/NAME/ready` reports one of them, and `ovms_loads` counts loads that failed";
     assert!(some[0].ends_with(expected), "{some:?}");
     let one = warnings(&log_of(1, &[]));
     assert!(
