@@ -4,6 +4,8 @@
 //! and shape are as declared, data is as sent. `model::check` validates, with the model in hand, so
 //! that every protocol gets the same errors in the same order.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -299,8 +301,8 @@ pub enum Data {
         /// The values as little-endian bytes.
         bytes: Bytes,
     },
-    /// Numbers in shared memory, which are read when the inference begins.
-    Region(RegionInput),
+    /// Numbers in shared memory, which are read when the inference begins. Shared, so that other elements take no more room.
+    Region(Arc<RegionInput>),
     /// Values one by one beside raw bytes for the whole request, which is not allowed.
     Both,
     /// Values that are no elements of the declared type: the reason.

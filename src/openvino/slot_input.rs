@@ -1,5 +1,7 @@
 //! Inputs of an inference.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::slot::SlotError;
@@ -31,7 +33,7 @@ pub enum InputData {
     Bytes(Bytes),
     /// Numbers in shared memory, read when the inference begins: they are copied once, by the thread that runs it,
     /// and no other memory than the tensor has them.
-    Region(RegionInput),
+    Region(Arc<RegionInput>),
 }
 
 impl From<Bytes> for InputData {

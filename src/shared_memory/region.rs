@@ -191,13 +191,13 @@ impl RegionPart {
     /// # Errors
     ///
     /// Fails as [`read`](Self::read) does.
-    pub fn to_input(&self, budget: &Budget) -> Result<RegionInput> {
+    pub fn to_input(&self, budget: &Budget) -> Result<Arc<RegionInput>> {
         self.check_length(self.size)?;
         let charge = budget.charge(self.size + OVERHEAD)?;
-        Ok(RegionInput {
+        Ok(Arc::new(RegionInput {
             part: self.clone(),
-            _charge: Arc::new(charge),
-        })
+            _charge: charge,
+        }))
     }
 
     /// Copies the bytes into memory that is as large.
@@ -271,11 +271,11 @@ impl RegionTensors {
 }
 
 /// Part of a region that an inference reads into the tensor of an input.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RegionInput {
     part: RegionPart,
     /// For the tensor: a client may ask for any size where the model's shape varies.
-    _charge: Arc<Charge>,
+    _charge: Charge,
 }
 
 impl PartialEq for RegionInput {
