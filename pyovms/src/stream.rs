@@ -12,6 +12,7 @@ use std::{
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -36,6 +37,8 @@ pub struct Incoming {
     buffer: Box<[u8]>,
     bytes: BytesMut,
     descriptors: VecDeque<OwnedFd>,
+    /// Whether the system had no more when it was asked last.
+    has_all: bool,
 }
 
 impl Default for Incoming {
@@ -44,6 +47,7 @@ impl Default for Incoming {
             buffer: vec![0; READ].into_boxed_slice(),
             bytes: BytesMut::new(),
             descriptors: VecDeque::new(),
+            has_all: false,
         }
     }
 }
@@ -53,27 +57,50 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// Fails as the system call does; with `WouldBlock`, if the socket does not block and has nothing.
+    /// Fails as the system call does; with `WouldBlock`, if there is nothing.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut slices = [IoSliceMut::new(&mut self.buffer)];
-        let bytes = rustix::io::retry_on_intr(|| {
-            recvmsg(
-                &socket,
-                &mut slices,
-                &mut ancillary,
-                RecvFlags::CMSG_CLOEXEC,
-            )
-        })?
-        .bytes;
+        // After an error there is nothing, either.
+        self.has_all = true;
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let received =
+            rustix::io::retry_on_intr(|| recvmsg(&socket, &mut slices, &mut ancillary, flags));
+        let bytes = received?.bytes;
         self.bytes.extend_from_slice(&self.buffer[..bytes]);
+        self.has_all = bytes < READ;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptors.extend(descriptors);
+                // The system stops behind them, whatever follows.
+                self.has_all = false;
             }
         }
         Ok(bytes)
+    }
+
+    /// Waits until there is something, and receives it. A thread that waited in `recvmsg` itself would be woken by the
+    /// other side's reading too, since that makes room.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the system calls do.
+    pub fn wait(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        loop {
+            match self.receive(&socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut readable = [PollFd::new(&socket, PollFlags::IN)];
+                    rustix::io::retry_on_intr(|| poll(&mut readable, None))?;
+                }
+                received => return received,
+            }
+        }
+    }
+
+    /// Returns whether the system had no more when it was asked last.
+    pub fn has_all(&self) -> bool {
+        self.has_all
     }
 
     /// Returns the next message that is whole.
@@ -191,6 +218,7 @@ mod tests {
         fs::File,
         io::{Read as _, Seek as _, Write as _},
         os::unix::net::UnixStream,
+        path::Path,
     };
 
     use super::{Incoming, Outgoing};
@@ -233,6 +261,62 @@ mod tests {
         }
         assert!(incoming.take::<Numbered>().unwrap().is_none());
         assert!(incoming.descriptor().is_err());
+    }
+
+    #[test]
+    fn a_reader_knows_when_there_is_no_more() {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let mut incoming = Incoming::default();
+        assert!(incoming.receive(&other).is_err() && incoming.has_all());
+        one.write_all(&[0; super::READ + 1]).unwrap();
+        assert_eq!(incoming.receive(&other).unwrap(), super::READ);
+        assert!(!incoming.has_all(), "the buffer is full");
+        assert_eq!(incoming.receive(&other).unwrap(), 1);
+        assert!(incoming.has_all());
+        // Behind a descriptor there may be more, whether or not there is.
+        let mut outgoing = Outgoing::default();
+        outgoing.push_with(&numbered(1), file("one").into());
+        outgoing.send(&one).unwrap();
+        one.write_all(b"more").unwrap();
+        let first = incoming.receive(&other).unwrap();
+        assert!(!incoming.has_all(), "{first} bytes came with it");
+    }
+
+    #[test]
+    fn a_reader_that_waits_sleeps_while_the_other_side_reads() {
+        const MESSAGES: usize = 100;
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        let reader = other.try_clone().unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let reading = std::thread::Builder::new().spawn(move || {
+            let thread = std::fs::read_link("/proc/thread-self").unwrap();
+            begun.send(Path::new("/proc").join(thread)).unwrap();
+            Incoming::default().wait(&reader).unwrap()
+        });
+        let thread = begins.recv().unwrap();
+        let status = |line: &str| {
+            let status = std::fs::read_to_string(thread.join("status")).unwrap();
+            let mut lines = status.lines();
+            let value = lines.find_map(|it| it.strip_prefix(line)?.strip_prefix(":\t"));
+            value.unwrap().to_owned()
+        };
+        let sleeps = || status("voluntary_ctxt_switches").parse::<usize>().unwrap();
+        while !status("State").starts_with('S') {
+            std::thread::yield_now();
+        }
+        let before = sleeps();
+        for _ in 0..MESSAGES {
+            other.write_all(&[1]).unwrap();
+            one.read_exact(&mut [0]).unwrap();
+            std::thread::yield_now();
+        }
+        assert!(
+            sleeps() < before + MESSAGES / 10,
+            "it slept {} times",
+            sleeps() - before
+        );
+        one.write_all(&[1]).unwrap();
+        assert_eq!(reading.unwrap().join().unwrap(), 1);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Source {
     /// Waits for orders, and adds them; fails at the end. What is about memory is done at once.
     pub(super) fn read(&mut self, orders: &mut impl Extend<Order>) -> io::Result<()> {
         loop {
-            if self.incoming.receive(&self.link.socket)? == 0 {
+            if self.incoming.wait(&self.link.socket)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut any = false;

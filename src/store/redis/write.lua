@@ -18,10 +18,14 @@ if key ~= '' then
   set('k', key)
   set('r', answer)
 end
--- Not each time: an eighth of the time earlier or later makes no difference.
-local keeps = not found[9] or now - found[9] > tonumber(idle) / 8
+-- Not each time: an eighth of the time earlier or later makes no difference, and what stays for ever stays.
+local kept, forever = found[9], tonumber(idle) == 0
+local keeps = not kept or (kept == 'inf') ~= forever
+if not keeps and not forever then
+  keeps = now - kept > idle / 8
+end
 if keeps then
-  set('l', string.format('%.0f', now))
+  set('l', forever and 'inf' or string.format('%.0f', now))
 end
 -- First, since a script is refused for want of memory at its first write only.
 redis.call('HSET', KEYS[2], unpack(fields))

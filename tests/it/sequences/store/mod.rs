@@ -94,6 +94,34 @@ fn records_stay_as_long_as_the_cleaner_would_keep_the_sequences() {
 }
 
 #[test]
+fn how_long_a_record_stays_is_written_when_it_changes() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cleaner = |minutes| ["--sequence_cleaner_poll_wait_minutes", minutes];
+    let [first] = serve(MODEL, &redis.url(), &[STEP, cleaner("0")].concat());
+    let [second] = serve(MODEL, &redis.url(), &[STEP, cleaner("3")].concat());
+    let clients = [&first, &second].map(Client::connect);
+    start(&clients[0], 1);
+    let kept = || -> usize {
+        let stats = redis.ask::<String>("INFO commandstats");
+        let calls = stats.split_once("cmdstat_zadd:calls=").unwrap().1;
+        calls.split_once(',').unwrap().0.parse().unwrap()
+    };
+    let before = kept();
+    (2_u8..10).for_each(|number| assert_eq!(step(&clients[0], 1), f32::from(number)));
+    assert_eq!(kept(), before, "it stays for ever");
+    let rest = || redis.ask::<i64>(&format!("PTTL {}", record(1)));
+    for (place, least, most) in [(1, 300_000, 360_000), (0, -1, -1), (1, 300_000, 360_000)] {
+        step(&clients[place], 1);
+        assert!((least..=most).contains(&rest()), "{place}: {}", rest());
+    }
+    let before = kept();
+    step(&clients[1], 1);
+    assert_eq!(kept(), before, "little time has gone by");
+}
+
+#[test]
 fn sequences_without_tensors_stay_on_their_server() {
     let Some(redis) = Redis::start(&[]) else {
         return;
