@@ -80,10 +80,34 @@ pub(super) fn run(pairs: usize) -> Vec<Row> {
         },
     );
     let sides = [in_ms("both", &ours), in_ms("one copy", &one)];
+    let [parts, whole] = in_turn(
+        pairs,
+        || {
+            median_us(ROUNDS, || {
+                std::hint::black_box(copy_parts(whole.data()));
+            })
+        },
+        || {
+            median_us(ROUNDS, || {
+                std::hint::black_box(copy(whole.data()));
+            })
+        },
+    );
+    let raw = [in_ms("64 copies", &parts), in_ms("one copy", &whole)];
     vec![
         Row::new("split-bytes", vec![copies]),
         Row::ratio("split-time", sides),
+        Row::ratio("split-parts", raw),
     ]
+}
+
+/// Copies bytes into new memory by as many calls as they are parts.
+fn copy_parts(bytes: &[u8]) -> Vec<u8> {
+    let mut copied = Vec::with_capacity(bytes.len());
+    for part in bytes.chunks_exact(bytes.len() / PARTS) {
+        copied.extend_from_slice(std::hint::black_box(part));
+    }
+    copied
 }
 
 /// Splits a tensor and gathers the parts. Returns the result and the number of bytes copied: those

@@ -54,6 +54,10 @@ const HEAVY: Model = Model {
 /// A step of it takes as long as so many of the other one.
 const HEAVY_STEPS: usize = 10;
 
+/// Starts of the servers of the row with one client: where the weights of a process lie in memory, and how soon they
+/// are there, differs from start to start.
+const STARTS: usize = 3;
+
 /// One sequence per client, as for clients that wait for their responses.
 const CLIENTS: u64 = CONCURRENCY as u64;
 
@@ -211,40 +215,42 @@ fn live(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Measures steps of different sequences that run as one inference, against steps that run alone.
+/// Measures batches of the steps of different sequences against one after the other.
 fn batched(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+    let names = ["with", "without"];
+    let mut rows = watched(|| {
+        let pairs = batches(runtime, lengths, lengths.pairs, false);
+        vec![pairs.ratio("sequences-batch-rate", Figure::Rate, names)]
+    });
+    rows.extend(watched(|| {
+        let mut all = Pairs([Vec::new(), Vec::new()]);
+        for _ in 0..STARTS {
+            let pairs = batches(runtime, lengths, lengths.pairs.div_ceil(STARTS), true);
+            for (all, pairs) in all.0.iter_mut().zip(pairs.0) {
+                all.extend(pairs);
+            }
+        }
+        vec![all.ratio("sequences-batch-p50", Figure::P50, names)]
+    }));
+    rows
+}
+
+/// Measures pairs of turns of two new servers, with batches and without; of 16 clients, or of one that is alone.
+fn batches(runtime: &Runtime, lengths: &Lengths, pairs: usize, is_alone: bool) -> Pairs {
     let serve = |flags: &[&str]| Peer::ovms_with(&HEAVY, &[&["--stateful"], flags].concat());
     let peers = [serve(&["--sequence_batch", "8"]), serve(&[])];
     let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
-    let jobs = |place| -> Vec<_> {
-        let ids = 1..=CLIENTS;
-        ids.map(|id| vec![request_of(&HEAVY, id, place, Form::Parameters)])
-            .collect()
-    };
     let load = |side: usize, place| {
-        let (peer, client) = (&peers[side], &clients[side]);
-        Load::new(peer, runtime, client, &jobs(place))
+        let jobs = (1..=CLIENTS).map(|id| vec![request_of(&HEAVY, id, place, Form::Parameters)]);
+        Load::new(&peers[side], runtime, &clients[side], &Vec::from_iter(jobs))
     };
-    for side in [0, 1] {
+    let [with, without] = [0, 1].map(|side| {
         load(side, Place::Start).once();
-    }
-    let loads = |is_alone| {
-        [0, 1].map(|side| {
-            let load = load(side, Place::Next);
-            if is_alone { load.alone() } else { load }
-        })
-    };
-    let row = |id, figure, is_alone| {
-        let [with, without] = loads(is_alone);
-        let count = lengths.requests / HEAVY_STEPS;
-        let pairs = jobs::in_turn([&with, &without], [count; 2], lengths.pairs);
-        pairs.ratio(id, figure, ["with", "without"])
-    };
-    let mut rows = watched(|| vec![row("sequences-batch-rate", Figure::Rate, false)]);
-    rows.extend(watched(|| {
-        vec![row("sequences-batch-p50", Figure::P50, true)]
-    }));
-    rows
+        let load = load(side, Place::Next);
+        if is_alone { load.alone() } else { load }
+    });
+    let count = lengths.requests / HEAVY_STEPS;
+    jobs::in_turn([&with, &without], [count; 2], pairs)
 }
 
 /// Serves the model with sequences.

@@ -579,6 +579,12 @@ fn pipelines() -> Vec<Spec> {
             "the same: time over that of one copy into new memory",
         ),
         row(
+            "split-parts",
+            Ratio,
+            None,
+            "64 copies of 602 KB into new memory, one behind the other: time over that of one copy",
+        ),
+        row(
             "split-busy",
             Ratio,
             Some(Least(0.95)),
