@@ -175,7 +175,11 @@ pub fn inspect(
         let shapes = inspected.info.outputs.iter().map(|output| &output.shape);
         let misfit = labels.and_then(|labels| labels.misfit(shapes));
         let doubt = doubt(&ir, options).map(str::to_owned);
-        inspected.warnings.extend(doubt.into_iter().chain(misfit));
+        let said = doubt
+            .into_iter()
+            .chain(misfit)
+            .chain(rivals(folder, options));
+        inspected.warnings.extend(said);
         Ok(inspected)
     };
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
@@ -186,6 +190,13 @@ const REMEMBERS_NOTHING: &str =
 
 const SHARES_STATE: &str = "has variables, and is not served as stateful: requests of all clients change the same state; \
                             set stateful for sequences";
+
+/// Returns what to say of other models in the folder of a version, if nothing chooses between them.
+fn rivals(folder: &Path, options: &LoadOptions) -> Option<String> {
+    let is_open = options.model_file.is_none() && folder.is_dir();
+    let files = is_open.then(|| repository::files(folder).ok()).flatten()?;
+    repository::rivals(folder, &files)
+}
 
 /// Returns what a user probably did not mean by how a model is served.
 fn doubt(ir: &IrFacts, options: &LoadOptions) -> Option<&'static str> {

@@ -294,6 +294,27 @@ pub fn files_as(version: &Path, name: Option<&str>) -> Result<ModelFiles, Reposi
     }
 }
 
+/// Returns what to say of a version folder in which there are other models than the one that is served, by names that
+/// nothing chooses between; `None` if there are none. Blocks.
+pub(super) fn rivals(version: &Path, served: &ModelFiles) -> Option<String> {
+    let entries = std::fs::read_dir(version).ok()?.flatten();
+    let models = entries.filter_map(|entry| of_file(&entry.path()));
+    let others = models.filter(|other| other.model != served.model && other.model != version);
+    let names =
+        others.filter_map(|other| Some(other.model.file_name()?.to_string_lossy().into_owned()));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names.dedup();
+    let served = served.model.file_name()?.to_string_lossy();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{served} is served of {}, and not {}: a version has one model",
+            version.display(),
+            names.join(", ")
+        )
+    })
+}
+
 /// Finds the model among all that a folder has.
 fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, RepositoryError> {
     // The order in a folder is the file system's; the first by name is the same everywhere.
@@ -330,6 +351,28 @@ mod tests {
         for name in names {
             fs::write(folder.join(name), "").unwrap();
         }
+    }
+
+    #[test]
+    fn other_models_of_a_version_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let said = |folder: &str, names: &[&str]| {
+            let folder = root.path().join(folder);
+            touch(&folder, names);
+            let said = super::rivals(&folder, &files(&folder).unwrap());
+            said.map(|text| text.replace(root.path().to_str().unwrap(), "/m"))
+        };
+        assert_eq!(said("1", &["m.xml", "m.bin", "notes.txt"]), None);
+        assert_eq!(said("2", &["m.pdmodel", "m.pdiparams"]), None);
+        assert_eq!(said("3", &["saved_model.pb"]), None);
+        assert_eq!(
+            said("4", &["b.onnx", "a.onnx", "c.tflite", "d.xml"]).as_deref(),
+            Some("a.onnx is served of /m/4, and not b.onnx, c.tflite: a version has one model")
+        );
+        assert_eq!(
+            said("5", &["m.xml", "m.bin", "m.onnx"]).as_deref(),
+            Some("m.xml is served of /m/5, and not m.onnx: a version has one model")
+        );
     }
 
     #[test]
