@@ -19,7 +19,7 @@ use super::{
     NodeFacts,
     error::{HandlerError, HandlerLoadError, Misfit, Raised},
     instance::HandlerInstance,
-    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, link::Answer},
+    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, waiting::Answer},
 };
 use crate::task::Task;
 
