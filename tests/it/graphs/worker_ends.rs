@@ -76,6 +76,39 @@ fn a_worker_that_dies_while_it_loads_is_not_replaced() {
 }
 
 #[test]
+fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
+    let mut config = Config::of(&[]);
+    // A string is behind its length.
+    let text = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
+    for (name, graph) in [("gen", &generative(PYTHON)), ("py", &PYTHON.to_owned())] {
+        add(&mut config, name, graph);
+        file(&config, &format!("{name}/handler.py"), &text);
+    }
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    entry["python_timeout_ms"] = 500.into();
+    config.put("mediapipe_config_list", entry);
+    let server = config.serve();
+    let told = |graph: &str, method: &str, code: &str, how: &str| {
+        let body = match method {
+            "infer" => {
+                json!({"inputs": [{"name": "in", "shape": [1], "datatype": "BYTES", "data": [code]}]})
+            }
+            _ => json!({"in": code}),
+        };
+        let path = format!("/v2/models/{graph}/{method}");
+        let answer = post(&server, &path, body.to_string().as_bytes());
+        let text = answer.text();
+        assert!(text.contains(how), "{path}: {text}");
+        assert_eq!(answer.status, 503, "{path}: {text}");
+    };
+    let killed = "worker of graph py was killed after 500 ms (python_timeout_ms) in node py";
+    told("py", "infer", "while True: pass", killed);
+    told("py", "generate", "while True: pass", killed);
+    let ended = "worker of graph gen ended with status 3 in node py";
+    told("gen", "generate_stream", "os._exit(3)\nyield []", ended);
+}
+
+#[test]
 fn the_log_names_the_nodes_that_a_worker_was_at() {
     let config = config(&[]);
     let server = config.serve();
