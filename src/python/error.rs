@@ -2,7 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::worker::PythonEnvironment;
+use super::worker::{PythonEnvironment, group::COMMON};
+use crate::error::nearest;
 
 /// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +22,15 @@ pub struct Raised {
 impl From<pyovms::message::Raised> for Raised {
     fn from(raised: pyovms::message::Raised) -> Self {
         Self {
+/// Message of what `breakpoint()` raises where nobody can type, which comes without one.
+const NO_TERMINAL: &str = "`breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only; remove \
+                           it from a handler that is served";
+
             kind: raised.kind,
-            message: raised.message,
+            message: match is_debugger && !COMMON.has_terminal() {
+                true => NO_TERMINAL.to_owned(),
+                false => raised.message,
+            },
             traceback: raised.traceback,
             line: (raised.line > 0).then_some(raised.line),
         }

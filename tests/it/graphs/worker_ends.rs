@@ -136,3 +136,14 @@ fn is_fine(client: &Grpc) {
     assert_eq!(reported(client, fine), "out UINT8 [4] fine");
 }
 
+#[test]
+fn a_breakpoint_in_a_served_handler_says_where_it_works() {
+    let config = config(&[]);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("py", "breakpoint()"));
+    let hint = "BdbQuit: `breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only";
+    assert!(told.contains(hint), "{told}");
+    server.wait_log(hint);
+}
+
