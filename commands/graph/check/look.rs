@@ -16,7 +16,6 @@ use super::Depth;
 use crate::{
     check::report::{CheckedKind, CheckedServable},
     graph::source,
-    places::folder_of,
     ui,
 };
 
@@ -208,7 +207,7 @@ fn handler(
             .file(&environment.file)
             .at(environment.place),
         HandlerLoadError::Worker { reason, .. } => state(reason),
-        HandlerLoadError::NoFile(_) => no_handler(entry, &path),
+        HandlerLoadError::NoFile { .. } => no_handler(entry, &path),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
             .hint(match classes(&path) {
                 names if names.is_empty() => {
@@ -256,19 +255,12 @@ fn classes(path: &Path) -> Vec<String> {
 fn no_handler(entry: &NodeEntry, path: &Path) -> Diagnostic {
     let node = &entry.spec;
     let looked = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let entries = std::fs::read_dir(folder_of(path)).into_iter().flatten();
-    let names = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
-    let meant = nearest(&name, names.iter().map(String::as_str));
     let relative = "handler_path is relative to the folder of the graph";
     let text = format!("there is no handler file {}", looked.display());
     Diagnostic::error(rules::PYTHON_FILE, text)
         .at(entry.handler_place.unwrap_or(node.place))
         .node(&node.name)
-        .hint(match meant {
+        .hint(match python::handler_near(path) {
             Some(meant) => format!("did you mean `{meant}`? {relative}"),
             None => relative.to_owned(),
         })

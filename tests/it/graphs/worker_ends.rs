@@ -147,3 +147,15 @@ fn a_breakpoint_in_a_served_handler_says_where_it_works() {
     server.wait_log(hint);
 }
 
+#[test]
+fn the_log_has_the_handler_that_may_be_meant() {
+    let config = config(&[]);
+    let folder = config.beside("py");
+    fs::rename(folder.join("handler.py"), folder.join("handlr.py")).expect("it is there");
+    let server: Server = config.serve();
+    let told = server.wait_log("Python node handler_path: ");
+    assert!(
+        told.contains("/handler.py does not exist; did you mean `handlr.py`?"),
+        "{told}"
+    );
+}
