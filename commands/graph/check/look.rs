@@ -209,6 +209,8 @@ fn handler(
         HandlerLoadError::Worker { reason, .. } => state(reason),
         HandlerLoadError::NoFile { .. } => no_handler(entry, &path),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
+            .file(&shown.to_string())
+            .at((class_line(&path, ""), 1))
             .hint(match classes(&path) {
                 names if names.is_empty() => {
                     "the handler is a class of that name with a method `execute(self, inputs)`".to_owned()
@@ -221,6 +223,8 @@ fn handler(
         HandlerLoadError::NoExecute(_) => state(format!(
             "OvmsPythonModel in {shown} has no method `execute`"
         ))
+        .file(&shown.to_string())
+        .at((class_line(&path, "OvmsPythonModel"), 1))
         .hint("add `def execute(self, inputs: list) -> list:`"),
         HandlerLoadError::Raised { raised, .. } => {
             let mut error = state(format!("{shown} raises {raised}"));
@@ -249,6 +253,17 @@ fn classes(path: &Path) -> Vec<String> {
         Some(name[..end.unwrap_or(name.len())].to_owned())
     });
     names.filter(|name| !name.is_empty()).take(4).collect()
+}
+
+/// Returns the line of the class at the margin of a handler file whose name begins so, or the first.
+fn class_line(path: &Path, name: &str) -> usize {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let begins = |line: &str| {
+        let class = line.strip_prefix("class ");
+        class.is_some_and(|class| class.trim_start().starts_with(name))
+    };
+    text.lines().position(begins).unwrap_or_default() + 1
 }
 
 /// Returns the error for a handler file that is not there, with the whole path and the file that may be meant.
