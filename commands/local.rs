@@ -144,8 +144,11 @@ fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
             errors.errors.iter().map(ToString::to_string).collect()
         }
         ReloadError::Graph { error, .. } => {
-            // The worker has shown the traceback.
-            let is_ours = |line: &&String| !line.contains("Traceback (most recent call last):");
+            // The worker has shown the traceback, which begins with its file where the file is no Python.
+            let is_ours = |line: &&String| {
+                !line.contains("Traceback (most recent call last):")
+                    && !line.starts_with("  File \"")
+            };
             let lines = std::iter::once(&error.status).chain(&error.log);
             lines.take_while(is_ours).cloned().collect()
         }

@@ -193,6 +193,17 @@ pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[Stri
     }
 }
 
+/// Returns the failure for a graph that was asked for over an API of TensorFlow Serving.
+pub(super) fn of_graph(error: ClientError, api: Api) -> Failure {
+    let other = match api.is_grpc() {
+        true => Api::KserveGrpc,
+        false => Api::KserveRest,
+    };
+    client(error).hint(format!(
+        "the server has it as a graph, and graphs have KServe's API only: `--api {other}`"
+    ))
+}
+
 /// Returns the failure for a requested output that the model does not have.
 pub(super) fn unknown_output(name: &str, known: &[String]) -> Failure {
     Failure::usage(format!("the model has no output `{name}`"))

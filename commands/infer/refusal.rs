@@ -2,6 +2,8 @@
 
 use ovms::{client::ServerError, tensor::DataType};
 
+use crate::ui::counted;
+
 /// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 5] = [
     (
@@ -132,7 +134,7 @@ fn transposed(message: &str) -> Option<Vec<String>> {
 /// `a: expected FP32 (1, 4), got FP32 (4,)`. The server does not know what handlers declare.
 pub(crate) fn declared(message: &str) -> Option<String> {
     let (before, after) = message.split_once(": expected ")?;
-    let (expected, _) = after.split_once("), got ")?;
+    let (expected, got) = after.split_once("), got ")?;
     let (dtype, shape) = expected.split_once(" (")?;
     let name = before.split(char::is_whitespace).next_back()?;
     let lengths = shape.split(',').map(str::trim);
@@ -145,10 +147,22 @@ pub(crate) fn declared(message: &str) -> Option<String> {
         })
         .collect();
     DataType::from_kserve(dtype)?;
-    let shape = lengths?.join(",");
-    Some(format!(
-        "write datatype and shape: `-i {name}:{dtype}:{shape}=…`"
-    ))
+    let lengths = lengths?;
+    if lengths.is_empty() {
+        return None;
+    }
+    let shape = lengths.join(",");
+    let (was, sizes) = got.split_once(" (").unwrap_or((got, ""));
+    let sizes = sizes.split([')', ',']).map(str::trim);
+    let count = sizes.filter(|size| !size.is_empty()).count();
+    // Somebody who has written both already is told which of them is another one.
+    Some(match was == dtype && count > 1 && count != lengths.len() {
+        true => format!(
+            "the handler takes {}, and got {count}: `-i {name}:{dtype}:{shape}=…`",
+            counted(lengths.len(), "dimension")
+        ),
+        false => format!("write datatype and shape: `-i {name}:{dtype}:{shape}=…`"),
+    })
 }
 
 #[cfg(test)]
@@ -211,12 +225,19 @@ mod tests {
             ),
             ("x: expected INT64 (4,), got FP32 (4,)", Some("x:INT64:4")),
             ("x: expected FP32 , got BYTES (1,)", None),
+            ("x: expected FP32, got BYTES (1,)", None),
+            ("x: expected FP32 (), got BYTES (1,)", None),
             ("image: expected height x width x 3, got (1,)", None),
             ("x: expected a cat (1), got a dog", None),
         ] {
             let hint = hint.map(|flag| format!("write datatype and shape: `-i {flag}=…`"));
             assert_eq!(declared(message), hint, "{message}");
         }
+        // Written already, and of another rank.
+        assert_eq!(
+            declared("image: expected UINT8 (-1, -1, 3), got UINT8 (1, 2, 2, 3)").as_deref(),
+            Some("the handler takes 3 dimensions, and got 4: `-i image:UINT8:N,N,3=…`")
+        );
     }
 
     fn refused(message: &str) -> String {

@@ -290,6 +290,12 @@ pub(super) async fn why(
     }
     if let (Some(name), Some(client)) = (unknown, client) {
         let known = client.model_names().await;
+        let has = known
+            .as_ref()
+            .is_some_and(|known| known.iter().any(|known| known == name));
+        if has && server.api.is_tfs() && is_graph(server, name).await {
+            return failure::of_graph(error, server.api);
+        }
         // A path that a server does not have is not found either.
         if known.is_some() || server.api.is_grpc() {
             return failure::unknown_model(error, name, known.as_deref());
@@ -326,6 +332,31 @@ pub(super) async fn why(
         (None, Some(_)) => failure::client(error),
         (None, None) => failure::no_list(error),
     }
+}
+
+/// Returns whether a name that TensorFlow Serving's API does not know is that of a graph, whose metadata over KServe's
+/// has no datatypes.
+async fn is_graph(server: &ClientOptions, name: &str) -> bool {
+    let api = match server.api.is_grpc() {
+        true => Api::KserveGrpc,
+        false => Api::KserveRest,
+    };
+    let server = ClientOptions {
+        api,
+        ..server.clone()
+    };
+    let Ok(client) = Client::connect(&server).await else {
+        return false;
+    };
+    let model = ModelId {
+        name: name.to_owned(),
+        ..ModelId::default()
+    };
+    let metadata = client.model_metadata(&model).await;
+    metadata.is_ok_and(|metadata| {
+        let mut inputs = metadata.inputs.iter();
+        !metadata.inputs.is_empty() && inputs.all(|input| input.datatype == "INVALID")
+    })
 }
 
 /// Returns the states of a model that the server has and that is not ready.

@@ -107,8 +107,8 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
         return Error::new(ErrorKind::FailedPrecondition, text);
     }
     let kind = match error.code {
-        // Whatever the request is.
-        AbseilCode::Aborted => ErrorKind::NotLoaded,
+        // Whatever the request is, and although the graph is there.
+        AbseilCode::Aborted => ErrorKind::Overloaded,
         _ => ErrorKind::InvalidArgument,
     };
     Error::new(

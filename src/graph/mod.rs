@@ -46,3 +46,4 @@ pub use servables::{ServableSession, Servables};
 pub use session::GraphResponse;
 pub use source::GraphSource;
 pub use timestamp::Timestamp;
+pub use unary::TOO_FEW_INPUTS;

@@ -18,6 +18,9 @@ use crate::{
     request::{InferRequest, InferResponse},
 };
 
+/// Beginning of the error of a unary request without an input of the graph.
+pub const TOO_FEW_INPUTS: &str = "Invalid number of inputs - Not all input packets created";
+
 /// First packets of the outputs of a graph.
 struct Firsts {
     /// First packet of each output, and whether the client has requested it.
@@ -151,9 +154,14 @@ impl GraphDefinition {
             packets.push(packet?);
         }
         if packets.len() < inputs {
-            return Err(Error::invalid(
-                "Invalid number of inputs - Not all input packets created",
-            ));
+            let missing = (0..inputs).filter(|input| !packets.iter().any(|(it, _)| it == input));
+            let names: Vec<&str> = missing
+                .map(|input| self.plan().inputs[input].port.name.as_str())
+                .collect();
+            let names = names.join(", ");
+            return Err(Error::invalid(format!(
+                "{TOO_FEW_INPUTS} - missing: {names}"
+            )));
         }
         for (input, packet) in packets {
             run.scheduler

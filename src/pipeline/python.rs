@@ -162,11 +162,7 @@ impl PythonNode {
     fn failure(&self, error: HandlerError) -> Error {
         match error {
             HandlerError::Raised(raised) => self.error(FAILED, &format!(" - {raised}")),
-            HandlerError::Worker(text) => Error::new(
-                ErrorKind::NotLoaded,
-                format!("{FAILED} - Node: {}; {text}", self.name),
-            ),
-            HandlerError::Memory(text) => Error::new(
+            HandlerError::Worker(text) | HandlerError::Memory(text) => Error::new(
                 ErrorKind::Overloaded,
                 format!("{FAILED} - Node: {}; {text}", self.name),
             ),

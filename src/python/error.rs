@@ -1,8 +1,12 @@
 //! Errors of Python handlers.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
-use super::worker::PythonEnvironment;
+use super::worker::{PythonEnvironment, group::COMMON};
+use crate::error::nearest;
 
 /// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,11 +22,19 @@ pub struct Raised {
     pub line: Option<u32>,
 }
 
+/// Message of what `breakpoint()` raises where nobody can type, which comes without one.
+const NO_TERMINAL: &str = "`breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only; remove \
+                           it from a handler that is served";
+
 impl From<pyovms::message::Raised> for Raised {
     fn from(raised: pyovms::message::Raised) -> Self {
+        let is_debugger = raised.kind == "BdbQuit" && raised.message.is_empty();
         Self {
             kind: raised.kind,
-            message: raised.message,
+            message: match is_debugger && !COMMON.has_terminal() {
+                true => NO_TERMINAL.to_owned(),
+                false => raised.message,
+            },
             traceback: raised.traceback,
             line: (raised.line > 0).then_some(raised.line),
         }
@@ -119,8 +131,13 @@ impl Misfit {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerLoadError {
     /// The file does not exist.
-    #[error("Python node handler_path: {} does not exist", .0.display())]
-    NoFile(PathBuf),
+    #[error("Python node handler_path: {} does not exist{}", path.display(), meant(near.as_deref()))]
+    NoFile {
+        /// Path of the handler file.
+        path: PathBuf,
+        /// Name of the file beside it that may be meant.
+        near: Option<String>,
+    },
     /// The module, the constructor or `initialize` raised an exception.
     #[error(
         "Error during python node initialization for handler_path: {} - {raised}{}",
@@ -183,7 +200,7 @@ impl HandlerLoadError {
     /// Returns the status text known to operators.
     pub const fn status_text(&self) -> &'static str {
         match self {
-            Self::NoFile(_) => "The Python Node file path does not exist",
+            Self::NoFile { .. } => "The Python Node file path does not exist",
             Self::Raised { .. }
             | Self::NoClass(_)
             | Self::NoExecute(_)
@@ -207,6 +224,21 @@ impl HandlerLoadError {
 fn lines(misfits: &[Misfit]) -> String {
     let lines = misfits.iter().map(Misfit::line);
     lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Formats the file that may be meant.
+fn meant(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}
+
+/// Returns the name of the Python file beside a handler that is not there whose name is near to that of the handler.
+pub fn handler_near(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let entries = path.parent()?.read_dir().into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.path().is_file());
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
+    nearest(&name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// Formats the traceback on lines of its own.

@@ -17,9 +17,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     NodeFacts,
-    error::{HandlerError, HandlerLoadError, Misfit, Raised},
+    error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near},
     instance::HandlerInstance,
-    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, link::Answer},
+    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, waiting::Answer},
 };
 use crate::task::Task;
 
@@ -272,7 +272,10 @@ fn fit(path: &Path, misfits: Vec<Misfit>) -> Result<(), HandlerLoadError> {
 fn validate(facts: &NodeFacts, options: &WorkerOptions) -> Result<(), HandlerLoadError> {
     let path = &facts.handler_path;
     if !path.is_file() {
-        return Err(HandlerLoadError::NoFile(path.clone()));
+        return Err(HandlerLoadError::NoFile {
+            near: handler_near(path),
+            path: path.clone(),
+        });
     }
     if !super::AVAILABLE {
         return Err(HandlerLoadError::NoInterpreter {

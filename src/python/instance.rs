@@ -20,7 +20,8 @@ use super::{
     worker::{
         WorkerSeat,
         group::place,
-        link::{Answer, Link, TakenSet},
+        link::Link,
+        waiting::{Answer, TakenSet},
     },
 };
 use crate::{

@@ -102,6 +102,20 @@ impl Scaffold {
         Ok(Wiring::new(self)?.blanks().cloned().collect())
     }
 
+    /// Returns the outputs that were asked for with another type or shape than what the handler behind the model
+    /// gives, each with that output of the model.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::files`] does.
+    pub fn unlike(&self) -> Result<Vec<(ScaffoldStream, ScaffoldStream)>, ScaffoldError> {
+        let wiring = Wiring::new(self)?;
+        let pairs = wiring.unlike().into_iter();
+        Ok(pairs
+            .map(|(output, port)| (output.clone(), port.clone()))
+            .collect())
+    }
+
     /// Returns the graph as commands take it in its folder.
     fn place(&self) -> String {
         match self.kind {

@@ -187,6 +187,21 @@ impl Wiring {
         wires.filter(is_blank).map(|wire| &wire.port)
     }
 
+    /// Returns the outputs of the graph that are of another type or shape than what the handler behind the model gives
+    /// back for them, each with that output of the model.
+    pub(super) fn unlike(&self) -> Vec<(&ScaffoldStream, &ScaffoldStream)> {
+        let [.., Step::Model(model), Step::Python(last)] = &self.steps[..] else {
+            return Vec::new();
+        };
+        let outputs = last.echoes().zip(&last.outputs);
+        let pairs = outputs.filter_map(|(echo, output)| {
+            let port = &model.outputs.get(echo.place)?.port;
+            let is_open = output.dtype.is_none() || port.dtype.is_none();
+            (!is_open && !port.fits(output)).then_some((output, port))
+        });
+        pairs.collect()
+    }
+
     /// Returns the Python nodes.
     pub(super) fn python(&self) -> impl Iterator<Item = &Python> {
         self.steps.iter().filter_map(|step| match step {

@@ -16,7 +16,6 @@ use super::Depth;
 use crate::{
     check::report::{CheckedKind, CheckedServable},
     graph::source,
-    places::folder_of,
     ui,
 };
 
@@ -208,8 +207,10 @@ fn handler(
             .file(&environment.file)
             .at(environment.place),
         HandlerLoadError::Worker { reason, .. } => state(reason),
-        HandlerLoadError::NoFile(_) => no_handler(entry, &path),
+        HandlerLoadError::NoFile { .. } => no_handler(entry, &path),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
+            .file(&shown.to_string())
+            .at((class_line(&path, ""), 1))
             .hint(match classes(&path) {
                 names if names.is_empty() => {
                     "the handler is a class of that name with a method `execute(self, inputs)`".to_owned()
@@ -222,6 +223,8 @@ fn handler(
         HandlerLoadError::NoExecute(_) => state(format!(
             "OvmsPythonModel in {shown} has no method `execute`"
         ))
+        .file(&shown.to_string())
+        .at((class_line(&path, "OvmsPythonModel"), 1))
         .hint("add `def execute(self, inputs: list) -> list:`"),
         HandlerLoadError::Raised { raised, .. } => {
             let mut error = state(format!("{shown} raises {raised}"));
@@ -252,23 +255,27 @@ fn classes(path: &Path) -> Vec<String> {
     names.filter(|name| !name.is_empty()).take(4).collect()
 }
 
+/// Returns the line of the class at the margin of a handler file whose name begins so, or the first.
+fn class_line(path: &Path, name: &str) -> usize {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let begins = |line: &str| {
+        let class = line.strip_prefix("class ");
+        class.is_some_and(|class| class.trim_start().starts_with(name))
+    };
+    text.lines().position(begins).unwrap_or_default() + 1
+}
+
 /// Returns the error for a handler file that is not there, with the whole path and the file that may be meant.
 fn no_handler(entry: &NodeEntry, path: &Path) -> Diagnostic {
     let node = &entry.spec;
     let looked = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let entries = std::fs::read_dir(folder_of(path)).into_iter().flatten();
-    let names = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
-    let meant = nearest(&name, names.iter().map(String::as_str));
     let relative = "handler_path is relative to the folder of the graph";
     let text = format!("there is no handler file {}", looked.display());
     Diagnostic::error(rules::PYTHON_FILE, text)
         .at(entry.handler_place.unwrap_or(node.place))
         .node(&node.name)
-        .hint(match meant {
+        .hint(match python::handler_near(path) {
             Some(meant) => format!("did you mean `{meant}`? {relative}"),
             None => relative.to_owned(),
         })

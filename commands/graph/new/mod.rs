@@ -134,6 +134,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     let refused = |error: ScaffoldError| Failure::usage(error.to_string());
     let files = scaffold.files().map_err(refused)?;
     let blanks = scaffold.blanks().map_err(refused)?;
+    let unlike = scaffold.unlike().map_err(refused)?;
     let stub = ("pyovms.pyi".to_owned(), python::STUB.to_owned());
     let files = files.into_iter().chain([stub]);
     let files = files.map(|(name, text)| (folder.join(name), text));
@@ -157,6 +158,13 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
         let place = folder.join(handler_file("preprocess"));
         ui::note(&format!(
             "note: nothing that clients send is like `{blank}` of the model, which gets zeros; compute it in {}",
+            place.display()
+        ));
+    }
+    for (output, port) in unlike {
+        let place = folder.join(handler_file("postprocess"));
+        ui::note(&format!(
+            "note: nothing that the model gives is like `{output}`, for which clients get its `{port}`; compute it in {}",
             place.display()
         ));
     }

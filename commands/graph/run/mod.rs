@@ -215,11 +215,14 @@ async fn all(
     let begun = Instant::now();
     let session = loaded.definition.open(&first.parameters, env, Some(watch));
     let session = session.map_err(|error| failed(loaded, error.message()))?;
+    let inputs = loaded.plan().inputs.iter();
+    let mut left_out: Vec<&str> = inputs.map(|input| input.port.name.as_str()).collect();
     let (send, mut requests) = mpsc::channel::<Option<InferRequest>>(1);
     let (answer, mut answers) = mpsc::channel(WAITING);
     let feeding = async move {
         let mut next = Some(first);
         while let Some(request) = next {
+            left_out.retain(|name| !request.inputs.iter().any(|(given, _)| given == name));
             let request = local::request(&request.inputs, request.parameters);
             // The graph may have ended before its requests.
             if send.send(Some(request)).await.is_err() {
@@ -230,7 +233,7 @@ async fn all(
                 () = send.closed() => break,
             };
         }
-        Ok::<(), Failure>(())
+        Ok::<_, Failure>(left_out)
     };
     let running = async move {
         let read = |request: &mut Option<InferRequest>| Ok(request.take().unwrap_or_default());
@@ -280,8 +283,13 @@ async fn all(
     if is_stopped {
         return Err(Failure::interrupted(INTERRUPTED));
     }
-    fed?;
+    let left_out = fed?;
     if error.is_none() {
+        for name in left_out {
+            ui::note(&format!(
+                "note: no request gave input `{name}`: nodes that wait for it have not run"
+            ));
+        }
         let outputs = loaded.plan().outputs.iter();
         for output in outputs.filter(|output| !given.contains(&output.port.name)) {
             if let Some(unreturned) = loaded.plan().unreturned(output) {

@@ -118,7 +118,7 @@ pub enum InputError {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
     /// Neither the server nor the argument tells the datatype.
-    #[error("the server does not tell its datatype")]
+    #[error("nothing tells its datatype")]
     NoDatatype,
     /// The JSON is broken or of other values.
     #[error(transparent)]

@@ -191,7 +191,7 @@ impl<'a> Draft<'a> {
                     let near = nearest(calculator, known.keys().copied());
                     near.map(|name| format!("did you mean {name}?"))
                 };
-                found.wiring(Some(&entry.spec.name), entry.at, message, hint);
+                found.wiring(Some(&entry.spec.name), entry.calculator_at, message, hint);
             }
             DraftNode {
                 factory,

@@ -58,6 +58,8 @@ pub struct NodeEntry {
     pub spec: Arc<NodeSpec>,
     /// Position.
     pub at: usize,
+    /// Position of the name of its calculator, or else its own.
+    pub calculator_at: usize,
     /// Explicit name in the file.
     pub given: Option<String>,
     /// Ports with their positions, including invalid ones.
@@ -259,6 +261,7 @@ fn read_node(
     let infos = infos.zip(all(fields, "input_stream_info"));
     NodeEntry {
         at: value.at,
+        calculator_at: first(fields, "calculator").map_or(value.at, |calculator| calculator.at),
         given: node.name.clone().filter(|name| !name.is_empty()),
         infos: infos
             .map(|(info, value)| InfoEntry {

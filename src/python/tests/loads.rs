@@ -38,7 +38,10 @@ fn a_file_that_is_not_there() {
         "The Python Node file path does not exist"
     );
     let folder = Folder::new();
-    assert!(matches!(folder.load(""), Err(HandlerLoadError::NoFile(_))));
+    assert!(matches!(
+        folder.load(""),
+        Err(HandlerLoadError::NoFile { .. })
+    ));
 }
 
 #[test]

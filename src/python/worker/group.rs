@@ -20,11 +20,12 @@ use tokio::{
 
 use super::{
     WorkerOptions,
-    link::{Answer, Link},
+    link::Link,
     output,
     process::Process,
     seat::WorkerSlot,
-    stacks::{Places, Stacks},
+    stacks::Stacks,
+    waiting::Answer,
     zygote::{Request, Zygote},
 };
 use crate::{
@@ -168,7 +169,15 @@ impl WorkerGroup {
                     link
                 }
             };
-            loaded = load(&link, number, facts, false).await?;
+            loaded = match load(&link, number, facts, false).await {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    if let Some(how) = link.ended_how().filter(|_| link.is_loading()) {
+                        self.bury(index, &how, &link);
+                    }
+                    return Err(error);
+                }
+            };
         }
         self.nodes.lock().push((number, facts.clone()));
         Ok((number, loaded))
@@ -210,7 +219,7 @@ impl WorkerGroup {
         let of = self.of.clone();
         let started = Link::start(own, process, stacks, of, COMMON.budget());
         let started = match tokio::time::timeout(START, started).await {
-            Ok(started) => started?,
+            Ok(started) => started.map_err(|reason| self.options.within_limit(reason))?,
             Err(_) => {
                 return Err(format!(
                     "Python has not started within {} s",
@@ -287,24 +296,34 @@ impl WorkerGroup {
                 return;
             };
             let ended = exit.wait().await;
-            // Otherwise it has ended with the group.
-            if let (Some(group), Some(link)) = (group.upgrade(), link.upgrade()) {
-                let (how, places) = (link.how(ended), link.places());
+            // Otherwise it has ended with the group, or with the load of a handler: the graph or pipeline is not loaded
+            // then, and nobody waits for another worker.
+            if let (Some(group), Some(link)) = (group.upgrade(), link.upgrade())
+                && !link.is_loading()
+            {
+                let how = link.how(ended);
+                group.bury(index, &how, &link);
                 drop(link);
-                group.replace(index, &how, places).await;
+                group.replace(index, &how).await;
             }
         })
         .detach();
     }
 
-    /// Replaces a worker that has died.
-    async fn replace(self: Arc<Self>, index: usize, how: &str, places: Option<Places>) {
-        let slot = &self.slots[index];
-        tracing::error!(of = self.of, worker = index, "Python worker {how}");
-        if let Some(places) = places {
+    /// Logs and counts the death of a worker.
+    fn bury(&self, index: usize, how: &str, link: &Link) {
+        let nodes = Vec::from_iter(link.nodes()).join(", ");
+        let node = (!nodes.is_empty()).then_some(&*nodes);
+        tracing::error!(of = self.of, worker = index, node, "Python worker {how}");
+        if let Some(places) = link.places() {
             tracing::error!(of = self.of, worker = index, "{places}");
         }
         self.counts.died();
+    }
+
+    /// Replaces a worker that has died.
+    async fn replace(self: Arc<Self>, index: usize, how: &str) {
+        let slot = &self.slots[index];
         let mut pause = Duration::ZERO;
         {
             let mut state = slot.state.lock();
@@ -313,14 +332,18 @@ impl WorkerGroup {
             let now = Instant::now();
             state
                 .deaths
-                .retain(|death| now.duration_since(*death) < MINUTE);
-            state.deaths.push(now);
+                .retain(|(death, _)| now.duration_since(*death) < MINUTE);
+            state.deaths.push((now, how.to_owned()));
             if let Some(more) = state.deaths.len().checked_sub(LAST_DEATH) {
                 pause = Duration::from_secs(2 << more.min(4)).min(MAX_PAUSE);
+                let times = state.deaths.len();
+                let died = match state.deaths.iter().all(|(_, other)| other == how) {
+                    true => format!("{how}, {times} times within a minute"),
+                    false => format!("died {times} times within a minute, the last time it {how}"),
+                };
                 state.down = Some(format!(
-                    "worker of {} {how}, {} times within a minute; it starts anew after {} s",
+                    "worker of {} {died}; it starts anew after {} s",
                     self.of,
-                    state.deaths.len(),
                     pause.as_secs()
                 ));
             }
@@ -370,6 +393,7 @@ impl WorkerGroup {
         let nodes = self.nodes.lock().clone();
         for (number, facts) in &nodes {
             let loaded = load(&link, *number, facts, false).await;
+            let loaded = loaded.map_err(|error| self.options.explained(error));
             loaded.map_err(|error| match link.places() {
                 Some(places) => format!("{error}\n{places}"),
                 None => error.to_string(),
@@ -432,6 +456,7 @@ async fn load(
             })
             .collect(),
     });
+    link.loads(true);
     let outcome = link.call(&facts.node_name, |call| {
         Order::Load(Load {
             call,
@@ -444,7 +469,11 @@ async fn load(
             inspect,
         })
     });
-    match outcome.await {
+    let outcome = outcome.await;
+    if outcome.is_ok() {
+        link.loads(false);
+    }
+    match outcome {
         Ok(Answer::Other(Outcome::Loaded(loaded))) => Ok(loaded),
         Ok(Answer::Other(Outcome::NoClass(_))) => Err(HandlerLoadError::NoClass(path.clone())),
         Ok(Answer::Other(Outcome::NoExecute(_))) => Err(HandlerLoadError::NoExecute(path.clone())),

@@ -1,7 +1,7 @@
 //! The server's side of the link to a worker.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
@@ -32,11 +32,12 @@ use super::{
     group::COMMON,
     process::{Ended, Exit, Process},
     stacks::{Places, Stacks},
+    waiting::{Answer, Call, OpenGenerator, TakenSet, Waiting},
 };
 use crate::{
     budget::{Budget, Charge},
     python::{
-        HandlerTensor, Raised,
+        HandlerTensor,
         error::HandlerError,
         tensor::{Origin, RemoteObject},
     },
@@ -178,35 +179,6 @@ pub(in crate::python) struct Link {
     /// Why the worker was killed, if it was by the server.
     killed_for: Mutex<Option<String>>,
 }
-
-#[derive(Default)]
-struct Waiting {
-    calls: HashMap<u64, Call>,
-    generators: HashMap<u64, mpsc::UnboundedSender<TakenSet>>,
-    /// How the worker has ended.
-    died: Option<String>,
-}
-
-struct Call {
-    reply: oneshot::Sender<Result<Answer, HandlerError>>,
-    node: String,
-}
-
-/// End of a call.
-#[derive(Debug)]
-pub(in crate::python) enum Answer {
-    /// Outputs.
-    Outputs(Vec<HandlerTensor>),
-    /// A generator.
-    Generator,
-    /// An exception.
-    Raised(Raised),
-    /// Anything else.
-    Other(Outcome),
-}
-
-/// A set of a generator; `None` is its end.
-pub(in crate::python) type TakenSet = Result<Option<Vec<HandlerTensor>>, HandlerError>;
 
 /// A worker that is ready.
 pub(super) struct Started {
@@ -422,8 +394,8 @@ impl Link {
         let mut waiting = self.calls.lock();
         let is_over = !matches!(taken, Ok(Some(_)));
         let sets = match is_over {
-            true => waiting.generators.remove(&set.generator),
-            false => waiting.generators.get(&set.generator).cloned(),
+            true => waiting.generators.remove(&set.generator).map(|it| it.sets),
+            false => (waiting.generators.get(&set.generator)).map(|it| it.sets.clone()),
         };
         drop(waiting);
         if let Some(sets) = sets {
@@ -448,9 +420,7 @@ impl Link {
             show(&places.to_string());
         }
         let mut waiting = self.calls.lock();
-        waiting.died = Some(how.clone());
-        let calls = std::mem::take(&mut waiting.calls);
-        let generators = std::mem::take(&mut waiting.generators);
+        let (calls, generators) = waiting.end(&how);
         drop(waiting);
         for (_, call) in calls {
             let error =
@@ -481,6 +451,21 @@ impl Link {
         }
     }
 
+    /// Notes whether it is about to load a handler.
+    pub(super) fn loads(&self, is_loading: bool) {
+        self.calls.lock().is_loading = is_loading;
+    }
+
+    /// Returns whether it loads a handler, or has died of that.
+    pub(super) fn is_loading(&self) -> bool {
+        self.calls.lock().is_loading
+    }
+
+    /// Returns the nodes that the worker is at, or was when it ended.
+    pub(super) fn nodes(&self) -> BTreeSet<String> {
+        self.calls.lock().nodes()
+    }
+
     /// Returns where the threads of a worker that has ended were, if it could write that.
     pub(super) fn places(&self) -> Option<Places> {
         let read = || self.stacks.read(&self.handlers.lock());
@@ -499,13 +484,13 @@ impl Link {
 
     /// Returns what those are told who wait for a set of a generator when the worker has ended.
     pub(in crate::python) fn death(&self, node: &str) -> HandlerError {
-        let how = self
-            .calls
-            .lock()
-            .died
-            .clone()
-            .unwrap_or_else(|| "has ended".to_owned());
+        let how = self.ended_how().unwrap_or_else(|| "has ended".to_owned());
         HandlerError::Worker(format!("worker of {} {how} in node {node}", self.of))
+    }
+
+    /// Returns how the worker has ended, if those who waited for it know.
+    pub(super) fn ended_how(&self) -> Option<String> {
+        self.calls.lock().died.clone()
     }
 
     /// Returns how many calls have not ended.
@@ -573,10 +558,12 @@ impl Link {
             return Err(HandlerError::Worker(text));
         }
         let node = node.to_owned();
-        waiting.calls.insert(number, Call { reply, node });
         if let Some(sets) = sets {
-            waiting.generators.insert(number, sets);
+            let node = node.clone();
+            let generator = OpenGenerator { sets, node };
+            waiting.generators.insert(number, generator);
         }
+        waiting.calls.insert(number, Call { reply, node });
         drop(waiting);
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.send(order(number));

@@ -11,6 +11,7 @@ mod package;
 mod process;
 mod seat;
 mod stacks;
+pub(super) mod waiting;
 mod zygote;
 
 pub use group::WorkerGroup;

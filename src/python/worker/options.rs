@@ -84,7 +84,20 @@ impl WorkerOptions {
         }
     }
 
-    /// Names the place of the environment in an error that comes of its lack of NumPy.
+    /// Adds the limit of memory, if there is one, to how a worker has ended that was not ready yet: below what an
+    /// interpreter and its packages need, there is no exception that would say so.
+    pub(super) fn within_limit(&self, reason: String) -> String {
+        match self.memory_limit.filter(|limit| *limit > 0) {
+            Some(limit) => format!(
+                "{reason}; its python_memory_limit of {} may be too small",
+                with_unit(limit)
+            ),
+            None => reason,
+        }
+    }
+
+    /// Names the place of the environment in an error that comes of its lack of NumPy, and the limit of memory in one of
+    /// a worker that has ended.
     pub(in crate::python) fn explained(&self, error: HandlerLoadError) -> HandlerLoadError {
         match (&self.environment, &error) {
             (Some(environment), HandlerLoadError::Raised { path, raised })
@@ -96,7 +109,13 @@ impl WorkerOptions {
                      `{folder}/bin/python3 -m pip install numpy`"
                 ))
             }
-            _ => error,
+            _ => match error {
+                HandlerLoadError::Worker { path, reason } => HandlerLoadError::Worker {
+                    path,
+                    reason: self.within_limit(reason),
+                },
+                error => error,
+            },
         }
     }
 }
@@ -114,9 +133,25 @@ fn lacks_numpy(raised: &Raised) -> bool {
     raised.kind == "ModuleNotFoundError" && raised.message.starts_with("No module named 'numpy")
 }
 
+/// Writes bytes as configuration files may: in the largest unit of which they are a multiple.
+fn with_unit(bytes: u64) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let unit = units.iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(
+        || format!("{bytes} bytes"),
+        |(unit, name)| format!("{}{name}", bytes / unit),
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::WorkerOptions;
+    use super::{WorkerOptions, with_unit};
+
+    #[test]
+    fn a_limit_is_written_as_in_the_file() {
+        let written = [50 << 20, 3 << 30, 1025 << 10, 1025].map(with_unit);
+        assert_eq!(written, ["50M", "3G", "1025K", "1025 bytes"]);
+    }
 
     #[test]
     fn what_is_given_counts_before_what_is_given_elsewhere() {

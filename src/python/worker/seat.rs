@@ -31,7 +31,8 @@ pub(super) struct WorkerSlotState {
     pub(super) link: Option<Arc<Link>>,
     /// Why there is none, and why none comes soon.
     pub(super) down: Option<String>,
-    pub(super) deaths: Vec<Instant>,
+    /// The deaths of the last minute, and how they came.
+    pub(super) deaths: Vec<(Instant, String)>,
     /// Which worker it is of those that had the place.
     pub(super) generation: u64,
 }

@@ -66,15 +66,11 @@ fn what_is_wrong_with_a_handler_is_reported() {
     let folder = repository::folder();
     let rows = [
         ("def f(:\n", "SyntaxError", "g/handler.py:1:"),
+        ("x = 1\n", "has no class OvmsPythonModel", "g/handler.py:1:"),
         (
-            "x = 1\n",
-            "has no class OvmsPythonModel",
-            "g/graph.pbtxt:3:",
-        ),
-        (
-            "class OvmsPythonModel:\n    pass\n",
+            "\nclass OvmsPythonModel:\n    pass\n",
             "has no method `execute`",
-            "g/graph.pbtxt:3:",
+            "g/handler.py:2:",
         ),
         (
             "raise ValueError('now')\n",

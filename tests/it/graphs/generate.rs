@@ -125,6 +125,9 @@ fn errors_are_answers_before_the_first_event_and_events_after_it() {
     let misnamed = post(&server, path, br#"{"code":"","id":"7"}"#);
     insta::assert_snapshot!(misnamed.error(), @"400: Missing input - expected a member for one of the inputs in; got parameters: code");
     insta::assert_snapshot!(post(&server, path, b"{}").error(), @"400: Missing input - expected a member for one of the inputs in; got nothing");
+    let unary = "/v2/models/gen/generate";
+    insta::assert_snapshot!(post(&server, unary, br#"{"txt":"a","id":"7","n":1}"#).error(), @"400: Invalid number of inputs - Not all input packets created - missing: in; taken as parameters: txt, n");
+    insta::assert_snapshot!(post(&server, unary, b"{}").error(), @"400: Invalid number of inputs - Not all input packets created - missing: in");
     let answer = get(&server, "/v2/models/gen/generate_stream");
     assert_eq!(
         (answer.status, answer.header("allow")),

@@ -19,4 +19,5 @@ mod stream_ends;
 mod stream_models;
 mod streams;
 mod streams_ends;
+mod worker_ends;
 mod workers;

@@ -34,6 +34,7 @@ use crate::{
         rest::RestContext,
         weight,
     },
+    graph,
     quota::RequestOwner,
     request::{InferRequest, InferResponse},
     servable::ServableInfo,
@@ -110,16 +111,30 @@ fn has_packets(request: &InferRequest, info: &ServableInfo) -> Result<()> {
         return Ok(());
     }
     let inputs: Vec<&str> = info.inputs.iter().map(|it| it.name.as_str()).collect();
-    let others = request.parameters.iter().map(|(name, _)| name.as_str());
-    let others: Vec<&str> = others.collect();
+    let others = parameters(request);
     let got = match others.is_empty() {
         true => "nothing".to_owned(),
-        false => format!("parameters: {}", others.join(", ")),
+        false => format!("parameters: {others}"),
     };
     Err(Error::invalid(format!(
         "Missing input - expected a member for one of the inputs {}; got {got}",
         inputs.join(", ")
     )))
+}
+
+/// Returns the names of the members that are no inputs, and so became parameters.
+fn parameters(request: &InferRequest) -> String {
+    let names = request.parameters.iter().map(|(name, _)| name.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Adds the members that became parameters to the error of a request to a graph without one of its inputs: their names
+/// may be misspelt.
+fn with_parameters(error: Error, names: &str) -> Error {
+    if names.is_empty() || !error.message().starts_with(graph::TOO_FEW_INPUTS) {
+        return error;
+    }
+    error.with_more(&format!("; taken as parameters: {names}"))
 }
 
 /// A request as it came, and what it is for.
@@ -164,7 +179,9 @@ impl GenerateCall {
         let request = self.decode(target.info(), &context.intake.budget).await?;
         let id = (!request.id.is_empty()).then(|| request.id.clone());
         let limit = deadline::of_parameters(&request.parameters);
-        let response = deadline::within(limit, target.infer(request)).await?;
+        let others = parameters(&request);
+        let response = deadline::within(limit, target.infer(request)).await;
+        let response = response.map_err(|error| with_parameters(error, &others))?;
         self.seen.version(|| Some(response.model_version));
         Ok((response, id))
     }

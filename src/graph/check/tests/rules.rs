@@ -140,7 +140,7 @@ graph.pbtxt:1:30: Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: "-4"; write a number 
 Creating Mediapipe graph inputs name failed for: in: graph.pbtxt:1:36: two inputs of the graph have the name "in"; the other is at 1:15; rename one
 Creating Mediapipe graph outputs name failed for: in: graph.pbtxt:1:57: two outputs of the graph have the name "in"; the other is at 1:35; rename one
 Mediapipe graph: g having less than one input or output is disallowed: graph.pbtxt:1:1: a graph having less than one input or output is disallowed: no output_stream; these lines stand outside of the nodes, such as `input_stream: "OVTENSOR:in"`
-Mediapipe graph: g initialization failed with message: graph.pbtxt:1:45: node `X`: Unable to find Calculator "X"
+Mediapipe graph: g initialization failed with message: graph.pbtxt:1:59: node `X`: Unable to find Calculator "X"
 Python node missing options in graph: g: graph.pbtxt:1:45: node `PythonExecutorCalculator`: the Python node has no options; add `node_options: { [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "…" } }`
 Python node name is missing in graph: g: graph.pbtxt:1:45: node `PythonExecutorCalculator`: the Python node has no name; add `name: "…"`
 "#);

@@ -22,13 +22,13 @@ fn calculators() {
         "node { calculator: 'PassThroughCalculator' input_stream: 'in' }",
     ]), @r#"
 Failed to initialize mediapipe graph - node `n`: Unable to find Calculator "PassTroughCalculator"
-  12: graph.pbtxt:3:6: node `n`: Unable to find Calculator "PassTroughCalculator"; did you mean PassThroughCalculator?
+  12: graph.pbtxt:3:30: node `n`: Unable to find Calculator "PassTroughCalculator"; did you mean PassThroughCalculator?
 Failed to initialize mediapipe graph - node `Zebra`: Unable to find Calculator "Zebra"
-  12: graph.pbtxt:3:6: node `Zebra`: Unable to find Calculator "Zebra"
+  12: graph.pbtxt:3:20: node `Zebra`: Unable to find Calculator "Zebra"
 Failed to initialize mediapipe graph - node `n`: Unable to find Calculator ""
   12: graph.pbtxt:3:6: node `n`: Unable to find Calculator ""; add `calculator: "…"`
 Failed to initialize mediapipe graph - node `HttpLLMCalculator`: Unable to find Calculator "HttpLLMCalculator"
-  12: graph.pbtxt:3:6: node `HttpLLMCalculator`: Unable to find Calculator "HttpLLMCalculator"; graphs for large language models are absent from this server on purpose; docs/moving.md lists what is
+  12: graph.pbtxt:3:20: node `HttpLLMCalculator`: Unable to find Calculator "HttpLLMCalculator"; graphs for large language models are absent from this server on purpose; docs/moving.md lists what is
 Failed to initialize mediapipe graph - node `PassThroughCalculator`: as many outputs as inputs are needed
   12: graph.pbtxt:3:6: node `PassThroughCalculator`: as many outputs as inputs are needed
 "#);

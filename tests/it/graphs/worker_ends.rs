@@ -1,0 +1,161 @@
+//! Ends of workers: what clients, the log, and the check say of them.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::{
+    Server, cli, eventually,
+    graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
+    grpc::Grpc,
+    http::post,
+    pipelines::{Config, is_ready},
+};
+
+/// Makes a file with a graph `py` that runs code from requests and has options of its worker, and one beside it.
+fn config(options: &[(&str, serde_json::Value)]) -> Config {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "py", CODE);
+    add_python(&mut config, "other", CODE);
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    for (key, value) in options {
+        entry[*key] = value.clone();
+    }
+    config.put("mediapipe_config_list", entry);
+    config
+}
+
+#[test]
+fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
+    let config = config(&[("python_memory_limit", "50M".into())]);
+    let path = config.write();
+    let named = "its python_memory_limit of 50M may be too small";
+    let run = |args: &[&str]| {
+        let run = cli::run(cli::command().args(args));
+        assert_ne!(run.code, Some(0), "{}", run.text());
+        run.text() + &run.failure()
+    };
+    let path = path.to_str().expect("it is text");
+    for told in [
+        run(&["graph", "check", path, "py", "--initialize"]),
+        run(&["graph", "check", path, "py"]),
+        run(&["serve", "--check", "--config-path", path]),
+    ] {
+        assert!(told.contains(named), "{told}");
+    }
+    let server = config.serve();
+    let told = server.wait_log("Error during python node initialization");
+    assert!(told.contains(named), "{told}");
+    let client = Grpc::connect(&server);
+    eventually("the other one serves", || {
+        client
+            .infer(code("other", "return [Tensor('out', b'')]"))
+            .ok()
+    });
+}
+
+#[test]
+fn a_worker_that_dies_while_it_loads_is_not_replaced() {
+    let config = config(&[]);
+    file(&config, "py/handler.py", "import os; os._exit(7)\n");
+    let server = config.serve();
+    server.wait_log("Python worker ended with status 7 of=\"graph py\" worker=0 node=\"py\"");
+    server.wait_log("worker of graph py ended with status 7 in node py");
+    // Time enough for one that would start.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let log = server.log();
+    assert!(!log.contains("has started anew"), "{log}");
+    assert!(!log.contains("python_memory_limit"), "{log}");
+    // One that loads is replaced, as ever.
+    file(&config, "py/handler.py", CODE);
+    let client = Grpc::connect(&server);
+    crate::support::graphs::reload(&server);
+    let told = reported(&client, code("py", "import os; os._exit(8)"));
+    assert!(told.contains("ended with status 8"), "{told}");
+    server.wait_log("has started anew, with its handlers of=\"graph py\"");
+}
+
+#[test]
+fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
+    let mut config = Config::of(&[]);
+    // A string is behind its length.
+    let text = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
+    for (name, graph) in [("gen", &generative(PYTHON)), ("py", &PYTHON.to_owned())] {
+        add(&mut config, name, graph);
+        file(&config, &format!("{name}/handler.py"), &text);
+    }
+    let mut entry = config.remove("mediapipe_config_list", "py");
+    entry["python_timeout_ms"] = 500.into();
+    config.put("mediapipe_config_list", entry);
+    let server = config.serve();
+    let told = |graph: &str, method: &str, code: &str, how: &str| {
+        let body = match method {
+            "infer" => {
+                json!({"inputs": [{"name": "in", "shape": [1], "datatype": "BYTES", "data": [code]}]})
+            }
+            _ => json!({"in": code}),
+        };
+        let path = format!("/v2/models/{graph}/{method}");
+        let answer = post(&server, &path, body.to_string().as_bytes());
+        let text = answer.text();
+        assert!(text.contains(how), "{path}: {text}");
+        assert_eq!(answer.status, 503, "{path}: {text}");
+    };
+    let killed = "worker of graph py was killed after 500 ms (python_timeout_ms) in node py";
+    told("py", "infer", "while True: pass", killed);
+    told("py", "generate", "while True: pass", killed);
+    let ended = "worker of graph gen ended with status 3 in node py";
+    told("gen", "generate_stream", "os._exit(3)\nyield []", ended);
+}
+
+#[test]
+fn the_log_names_the_nodes_that_a_worker_was_at() {
+    let config = config(&[]);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for _ in 0..2 {
+        let told = reported(&client, code("py", "import os; os._exit(3)"));
+        assert!(told.contains("ended with status 3 in node py"), "{told}");
+        is_fine(&client);
+    }
+    server.wait_log("Python worker ended with status 3 of=\"graph py\" worker=0 node=\"py\"");
+    let told = reported(&client, code("py", "import ctypes; ctypes.string_at(0)"));
+    assert!(told.contains("was killed by SIGSEGV"), "{told}");
+    eventually("it is not ready", || {
+        (!is_ready(&server, &client, "py")).then_some(())
+    });
+    assert_eq!(
+        reported(&client, code("py", "return []")),
+        "Unavailable: Mediapipe is not ready - worker of graph py died 3 times within a minute, the last time it was killed \
+         by SIGSEGV; it starts anew after 2 s"
+    );
+}
+
+fn is_fine(client: &Grpc) {
+    let fine = code("py", "return [Tensor('out', b'fine')]");
+    assert_eq!(reported(client, fine), "out UINT8 [4] fine");
+}
+
+#[test]
+fn a_breakpoint_in_a_served_handler_says_where_it_works() {
+    let config = config(&[]);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let told = reported(&client, code("py", "breakpoint()"));
+    let hint = "BdbQuit: `breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only";
+    assert!(told.contains(hint), "{told}");
+    server.wait_log(hint);
+}
+
+#[test]
+fn the_log_has_the_handler_that_may_be_meant() {
+    let config = config(&[]);
+    let folder = config.beside("py");
+    fs::rename(folder.join("handler.py"), folder.join("handlr.py")).expect("it is there");
+    let server: Server = config.serve();
+    let told = server.wait_log("Python node handler_path: ");
+    assert!(
+        told.contains("/handler.py does not exist; did you mean `handlr.py`?"),
+        "{told}"
+    );
+}
