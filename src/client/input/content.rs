@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{
     ElementSource, InputError,
-    audio::{self, Sound},
+    audio::{self, SampleForm, Sound},
     piped,
 };
 use crate::{
@@ -148,7 +148,10 @@ impl<'a> Stdin<'a> {
                     .iter()
                     .find(|(begin, _)| bytes.starts_with(begin));
                 let reported = beginning.map(|(_, kind)| *kind);
-                let content = match kind.or(reported) {
+                // A header tells more than raw samples do.
+                let told = reported
+                    .filter(|it| *it == FileKind::Wav && kind.is_some_and(FileKind::is_samples));
+                let content = match told.or(kind).or(reported) {
                     Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
                     None => match String::from_utf8(bytes) {
                         Ok(text) => match Content::of_json(STDIN, text)? {
@@ -280,7 +283,7 @@ impl Content {
                 Self::Samples(sound.map_err(|error| unreadable(path, error))?)
             }
             FileKind::Pcm16 | FileKind::Float32 => {
-                Self::Samples(Sound::raw(audio::of_raw(&bytes, kind)))
+                Self::Samples(Sound::raw(SampleForm::of_kind(kind).read(&bytes)))
             }
         })
     }
