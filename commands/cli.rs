@@ -435,6 +435,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
         "--npy" => Some("--output npy"),
+        "--rate" | "-r" | "--samplerate" => Some("--sample-rate HZ"),
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),
         _ => None,
     }

@@ -32,8 +32,21 @@ pub(super) struct Sound {
     pub(super) samples: Arc<[f32]>,
     /// Sampling rate in Hz, if a file tells it.
     pub(super) rate: Option<u32>,
+    /// Number of channels that were mixed into one.
+    pub(super) channels: usize,
     /// Samples that are not there.
     pub(super) cut: Option<SoundCut>,
+    /// Bytes at the end that are no whole sample.
+    pub(super) rest: Option<SampleRest>,
+}
+
+/// Bytes at the end of samples without a header that are no whole sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleRest {
+    /// Number of bytes.
+    pub bytes: usize,
+    /// Number of bytes of a sample.
+    pub sample: usize,
 }
 
 /// Recording that is shorter than its header says, or whose header was never finished.
@@ -67,7 +80,18 @@ impl Sound {
         Self {
             samples: samples.into(),
             rate: None,
+            channels: 1,
             cut: None,
+            rest: None,
+        }
+    }
+
+    /// Reads raw samples of a kind.
+    pub(super) fn of_raw(bytes: &[u8], kind: FileKind) -> Self {
+        let form = SampleForm::of_kind(kind);
+        Self {
+            rest: form.rest(bytes.len() as u64),
+            ..Self::raw(form.read(bytes))
         }
     }
 }
@@ -150,7 +174,9 @@ pub(super) fn of_wav(file: &[u8]) -> Result<Sound, hound::Error> {
     Ok(Sound {
         samples: mixed(&samples, spec.channels.into()).into(),
         rate: Some(spec.sample_rate),
+        channels: spec.channels.into(),
         cut,
+        rest: None,
     })
 }
 
@@ -201,6 +227,14 @@ impl SampleForm {
             Self::I24 => 3,
             Self::I24In4 | Self::I32 | Self::F32 => 4,
         }
+    }
+
+    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is.
+    fn rest(self, bytes: u64) -> Option<SampleRest> {
+        let sample = self.length();
+        #[expect(clippy::cast_possible_truncation, reason = "less than a sample")]
+        let bytes = (bytes % sample as u64) as usize;
+        (bytes > 0).then_some(SampleRest { bytes, sample })
     }
 
     /// Reads samples. Bytes at the end that are none are left out.
@@ -303,6 +337,13 @@ pub struct SoundForm {
 }
 
 impl SoundForm {
+    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is, or if a header tells
+    /// where the first one begins.
+    pub fn rest(&self, bytes: u64) -> Option<SampleRest> {
+        self.length
+            .map_or_else(|| self.samples.rest(bytes), |_| None)
+    }
+
     /// Compares the length of the header with the samples that were there; `None` if none are missing.
     pub fn cut(&self, samples: u64) -> Option<SoundCut> {
         let frame = self.samples.length() * self.channels;
@@ -375,16 +416,22 @@ fn skip(stream: &mut impl Read, length: u64) -> io::Result<()> {
     io::copy(&mut stream.take(length), &mut io::sink()).map(drop)
 }
 
-/// Reads the next samples of a stream, `count` for each channel or what is left; none at the end.
+/// Reads the next samples of a stream, `count` for each channel or what is left; none at the end. With the number of
+/// bytes that were read.
 ///
 /// # Errors
 ///
 /// Fails if the stream cannot be read.
-pub fn next_samples(stream: &mut impl Read, count: usize, form: SoundForm) -> io::Result<Vec<f32>> {
+pub fn next_samples(
+    stream: &mut impl Read,
+    count: usize,
+    form: SoundForm,
+) -> io::Result<(Vec<f32>, u64)> {
     let length = (form.samples.length() * count * form.channels) as u64;
     let mut bytes = Vec::new();
     stream.take(length).read_to_end(&mut bytes)?;
-    Ok(mixed(&form.samples.read(&bytes), form.channels))
+    let samples = mixed(&form.samples.read(&bytes), form.channels);
+    Ok((samples, bytes.len() as u64))
 }
 
 #[cfg(test)]
@@ -393,7 +440,9 @@ mod tests {
 
     use hound::{SampleFormat, WavSpec, WavWriter};
 
-    use super::{FileKind, SampleForm, SoundCut, next_samples, of_wav, skip_wav_header};
+    use super::{
+        FileKind, SampleForm, SampleRest, Sound, SoundCut, next_samples, of_wav, skip_wav_header,
+    };
 
     fn wav(channels: u16, samples: &[i16]) -> Vec<u8> {
         let spec = WavSpec {
@@ -473,7 +522,7 @@ mod tests {
         let cut = |stream: &[u8]| {
             let mut stream = stream;
             let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
-            let samples = next_samples(&mut stream, 9, form).unwrap();
+            let samples = next_samples(&mut stream, 9, form).unwrap().0;
             form.cut(samples.len() as u64)
         };
         assert_eq!(cut(&whole), None);
@@ -499,6 +548,28 @@ mod tests {
     }
 
     #[test]
+    fn bytes_behind_the_last_sample_are_found() {
+        let rest = |bytes, sample| Some(SampleRest { bytes, sample });
+        for (kind, length, expected) in [
+            (FileKind::Pcm16, 4, None),
+            (FileKind::Pcm16, 5, rest(1, 2)),
+            (FileKind::Float32, 7, rest(3, 4)),
+        ] {
+            let bytes = vec![0; length];
+            assert_eq!(Sound::of_raw(&bytes, kind).rest, expected);
+            let mut stream = &bytes[..];
+            let form = skip_wav_header(&mut stream, kind).unwrap();
+            let (_, read) = next_samples(&mut stream, 9, form).unwrap();
+            assert_eq!((read, form.rest(read)), (length as u64, expected));
+        }
+        // Behind a header the first sample is where it should be.
+        let file = wav(1, &[0, 1]);
+        let mut stream = &file[..];
+        let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
+        assert_eq!(form.rest(3), None);
+    }
+
+    #[test]
     fn a_stream_may_begin_with_a_header() {
         let samples = [0, 16384, -32768, 8192, 0];
         let raw: Vec<u8> = samples
@@ -509,10 +580,10 @@ mod tests {
             let mut stream = &stream[..];
             let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
             assert_eq!((form.channels, form.rate), (1, rate));
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0, 0.5]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [-1.0, 0.25]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0; 0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0, 0.5]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [-1.0, 0.25]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0; 0]);
         }
     }
 
@@ -541,11 +612,11 @@ mod tests {
             let form = skip_wav_header(&mut stream, FileKind::Float32).unwrap();
             assert_eq!((form.channels, form.rate), (1, rate));
             assert_eq!(
-                next_samples(&mut stream, 3, form).unwrap(),
+                next_samples(&mut stream, 3, form).unwrap().0,
                 [0.0, 0.5, -1.0]
             );
-            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [2.0]);
-            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [0.0; 0]);
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap().0, [2.0]);
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap().0, [0.0; 0]);
         }
     }
 
@@ -582,7 +653,7 @@ mod tests {
             for kind in [FileKind::Pcm16, FileKind::Float32] {
                 let mut stream = &file[..];
                 let form = skip_wav_header(&mut stream, kind).unwrap();
-                let samples = next_samples(&mut stream, 9, form).unwrap();
+                let samples = next_samples(&mut stream, 9, form).unwrap().0;
                 assert_eq!(samples, [0.0, 0.5, -1.0, 0.25], "{bits} {sample_format:?}");
                 assert_eq!(form.cut(4), None);
             }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{
     ElementSource, InputError,
-    audio::{self, SampleForm, Sound},
+    audio::{self, Sound},
     piped,
 };
 use crate::{
@@ -282,9 +282,7 @@ impl Content {
                 let sound = audio::of_wav(&bytes);
                 Self::Samples(sound.map_err(|error| unreadable(path, error))?)
             }
-            FileKind::Pcm16 | FileKind::Float32 => {
-                Self::Samples(Sound::raw(SampleForm::of_kind(kind).read(&bytes)))
-            }
+            FileKind::Pcm16 | FileKind::Float32 => Self::Samples(Sound::of_raw(&bytes, kind)),
         })
     }
 

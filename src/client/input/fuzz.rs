@@ -27,7 +27,7 @@ pub(crate) fn wav(data: &[u8]) {
     let mut read = 0;
     loop {
         let samples = next_samples(&mut stream, SAMPLES, form);
-        let samples = samples.expect("memory can be read");
+        let (samples, _) = samples.expect("memory can be read");
         if samples.is_empty() {
             break;
         }
