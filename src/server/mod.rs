@@ -108,6 +108,14 @@ async fn open_store(
     let store = SequenceStore::open(address, store_limit(settings)).await?;
     let durability = settings.flags.sequence_durability.unwrap_or_default();
     tracing::info!(%address, ?durability, "sequences are stored");
+    // Whoever has chosen it knows what it means.
+    if settings.flags.sequence_durability.is_none() {
+        let interval = settings.flags.sequence_store_interval_ms;
+        tracing::info!(
+            "--sequence-durability is interval: a crash loses the sequences with steps that were not stored yet, \
+             those of the last {interval} ms; --sequence-durability step stores each before its answer"
+        );
+    }
     let scan = settings.sequence_cleaner_poll();
     Ok(Keeper::new(store, durability, scan))
 }
