@@ -197,6 +197,20 @@ impl<'a> RequestFeed<'a> {
         self.total() == Some(self.given)
     }
 
+    /// Returns the name of the model.
+    pub(super) fn model_name(&self) -> &'a str {
+        &self.model.name
+    }
+
+    /// Returns the number of samples of a step, if the steps are those of a sound.
+    pub(super) fn samples_of_a_step(&self) -> Option<usize> {
+        match &self.source {
+            Source::Parts(_) => self.inputs.samples_of_a_step(self.model),
+            Source::Samples { argument, .. } => samples_of_a_step(argument, self.model).ok(),
+            Source::One | Source::Lines { .. } => None,
+        }
+    }
+
     /// Returns whether the parts keep the axis along which they were cut.
     pub(super) fn keeps_axis(&self) -> bool {
         matches!(&self.source, Source::Parts(steps) if steps.keeps_axis())

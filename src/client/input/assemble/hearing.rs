@@ -1,8 +1,11 @@
 //! Remarks on the inputs of a request.
 
-use super::{Content, Given, InputError, InputRemark, Inputs, Target};
+use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
 use crate::{
-    client::input::{SoundForm, remark::USUAL_RATE},
+    client::{
+        ModelMetadata,
+        input::{SoundForm, remark::USUAL_RATE},
+    },
     tensor::DataType,
 };
 
@@ -91,6 +94,15 @@ impl Inputs {
         if let Some(cut) = form.cut(samples) {
             self.remarks.hear(InputRemark::Cut { path: None, cut });
         }
+    }
+
+    /// Returns the number of samples of a step, if a sound is cut into steps.
+    pub fn samples_of_a_step(&self, model: &ModelMetadata) -> Option<usize> {
+        let mut sounds = self.given.iter().filter_map(|given| match given.content {
+            Content::Samples(_) => samples_of_a_step(&given.argument, model).ok(),
+            _ => None,
+        });
+        sounds.next()
     }
 
     fn hear_of_form(&self, rate: Option<u32>, channels: usize) {
