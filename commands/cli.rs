@@ -435,6 +435,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
         "--npy" => Some("--output npy"),
+        "--rate" | "-r" | "--samplerate" => Some("--sample-rate HZ"),
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),
         _ => None,
     }
@@ -485,7 +486,16 @@ fn in_place_of_end(error: &clap::Error) -> Option<String> {
     let mut all = names(ContextKind::InvalidArg);
     all.extend(names(ContextKind::PriorArg));
     let has = |name| all.contains(&name);
+    let of_load = [
+        "--repeat <N>",
+        "--duration <TIME>",
+        "--concurrency <C>",
+        "--warmup <N>",
+    ];
     let hint = match (has("--sequence"), has("--no-end")) {
+        (true, _) if of_load.into_iter().any(has) => {
+            "`ovms bench MODEL --sequence N --duration TIME --concurrency C` measures sequences of N steps each"
+        }
         (true, _) if has("--start") => {
             "omit `--start`: `--sequence` starts one; to continue one, add `--continue --sequence-id ID`"
         }

@@ -258,6 +258,9 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Turns { .. } => {
             failure.hint("give each input as many values as the others, or one that goes with all")
         }
+        InputError::SampleRate { expected, .. } => failure.hint(format!(
+            "`ffmpeg -i in.wav -ar {expected} -ac 1 out.wav` resamples it; the model's rate is that of `--sample-rate`"
+        )),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
         InputError::StdinEmpty => failure.hint("did the command before it fail?"),
         InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),

@@ -11,8 +11,8 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{
-            Argument, ElementSource, FileKind, InputRemark, Inputs, RequestLine, SoundCut,
-            WholeInput, next_samples, samples_of_a_step, skip_wav_header,
+            Argument, ElementSource, FileKind, Inputs, RequestLine, SoundForm, WholeInput,
+            next_samples, samples_of_a_step, skip_wav_header,
         },
         sequence::{Steps, check_numbers},
     },
@@ -22,11 +22,8 @@ use ovms::{
 };
 use tokio::sync::mpsc;
 
-use super::{failure, job::note_rates, sequence::explain_steps};
-use crate::{
-    error::{Failure, FailureKind},
-    ui,
-};
+use super::{failure, sequence::explain_steps};
+use crate::error::{Failure, FailureKind};
 
 /// Request parameter with the timestamp.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
@@ -200,6 +197,20 @@ impl<'a> RequestFeed<'a> {
         self.total() == Some(self.given)
     }
 
+    /// Returns the name of the model.
+    pub(super) fn model_name(&self) -> &'a str {
+        &self.model.name
+    }
+
+    /// Returns the number of samples of a step, if the steps are those of a sound.
+    pub(super) fn samples_of_a_step(&self) -> Option<usize> {
+        match &self.source {
+            Source::Parts(_) => self.inputs.samples_of_a_step(self.model),
+            Source::Samples { argument, .. } => samples_of_a_step(argument, self.model).ok(),
+            Source::One | Source::Lines { .. } => None,
+        }
+    }
+
     /// Returns whether the parts keep the axis along which they were cut.
     pub(super) fn keeps_axis(&self) -> bool {
         matches!(&self.source, Source::Parts(steps) if steps.keeps_axis())
@@ -270,7 +281,8 @@ impl<'a> RequestFeed<'a> {
                 own = read.map_err(|failure| failure.at(&lines.place(number)))?;
             }
             Source::Samples { samples, argument } => {
-                let Some(samples) = samples.next().await? else {
+                let heard = samples.next(self.inputs, self.model).await?;
+                let Some(samples) = heard else {
                     return match self.role {
                         Role::Steps if self.given == 0 => {
                             Err(Failure::failed("standard input has no samples")
@@ -397,69 +409,83 @@ struct Samples {
 /// Part of a sound.
 #[derive(Debug)]
 enum Part {
+    /// Beginning, which tells the form.
+    Form(SoundForm),
     /// Samples of a step.
     Samples(Vec<f32>),
-    /// End of one that is shorter than its header says, or whose header was never finished.
-    Cut(SoundCut),
+    /// End, with the numbers of bytes and of samples that were there.
+    End {
+        form: SoundForm,
+        bytes: u64,
+        samples: u64,
+    },
 }
 
 impl Samples {
     /// Starts reading. One step is read ahead.
     fn of_stdin(count: usize, kind: FileKind) -> io::Result<Self> {
         let (sender, steps) = mpsc::channel(1);
-        let refused = |error: io::Error| {
-            Failure::failed("cannot read the samples of standard input").caused_by(&error)
-        };
         // It ends with the source, when nobody wants another step, or with the process.
         ovms::task::thread("samples", move || {
-            let mut stdin = io::stdin().lock();
-            let mut form = None;
-            let mut count_of_all = 0;
-            loop {
-                let next = match form {
-                    None => skip_wav_header(&mut stdin, kind).map(|found| {
-                        note_rates(found.rate.as_slice());
-                        *form.insert(found)
-                    }),
-                    Some(form) => Ok(form),
-                };
-                let next = next.and_then(|form| next_samples(&mut stdin, count, form));
-                let is_over = next.as_ref().is_ok_and(Vec::is_empty);
-                let failed = next.is_err();
-                if let Ok(samples) = &next {
-                    count_of_all += samples.len() as u64;
-                }
-                let cut = form.filter(|_| is_over);
-                if let Some(cut) = cut.and_then(|it| it.cut(count_of_all)) {
-                    // The last one: nobody may be waiting any more.
-                    let _ = sender.blocking_send(Ok(Part::Cut(cut)));
-                    return;
-                }
-                if is_over
-                    || sender
-                        .blocking_send(next.map(Part::Samples).map_err(refused))
-                        .is_err()
-                    || failed
-                {
-                    return;
-                }
+            let give = |part| sender.blocking_send(Ok(part)).is_ok();
+            // If nobody is waiting any more, nobody is to be told.
+            if let Err(error) = read_samples(&mut io::stdin().lock(), count, kind, give) {
+                let failure = Failure::failed("cannot read the samples of standard input");
+                let _ = sender.blocking_send(Err(failure.caused_by(&error)));
             }
         })?;
         Ok(Self { steps })
     }
 
     /// Waits for the samples of the next step; `None` at the end. This method is cancel safe.
-    async fn next(&mut self) -> Result<Option<Vec<f32>>, Failure> {
-        match self.steps.recv().await.transpose()? {
-            Some(Part::Samples(samples)) => Ok(Some(samples)),
-            Some(Part::Cut(cut)) => {
-                let remark = InputRemark::Cut { path: None, cut };
-                ui::note(&format!("note: {remark}"));
-                Ok(None)
+    async fn next(
+        &mut self,
+        inputs: &Inputs,
+        model: &ModelMetadata,
+    ) -> Result<Option<Vec<f32>>, Failure> {
+        loop {
+            match self.steps.recv().await.transpose()? {
+                Some(Part::Form(form)) => {
+                    let heard = inputs.hear_of_stream(&form);
+                    heard.map_err(failure::of_input(model))?;
+                }
+                Some(Part::Samples(samples)) => return Ok(Some(samples)),
+                Some(Part::End {
+                    form,
+                    bytes,
+                    samples,
+                }) => inputs.hear_of_stream_end(&form, bytes, samples),
+                None => return Ok(None),
             }
-            None => Ok(None),
         }
     }
+}
+
+/// Reads a sound in parts, up to its end or until one is not taken.
+fn read_samples(
+    stream: &mut impl BufRead,
+    count: usize,
+    kind: FileKind,
+    give: impl Fn(Part) -> bool,
+) -> io::Result<()> {
+    let form = skip_wav_header(stream, kind)?;
+    let (mut bytes_of_all, mut samples_of_all) = (0, 0);
+    let mut is_wanted = give(Part::Form(form));
+    while is_wanted {
+        let (samples, bytes) = next_samples(stream, count, form)?;
+        bytes_of_all += bytes;
+        samples_of_all += samples.len() as u64;
+        if samples.is_empty() {
+            give(Part::End {
+                form,
+                bytes: bytes_of_all,
+                samples: samples_of_all,
+            });
+            break;
+        }
+        is_wanted = give(Part::Samples(samples));
+    }
+    Ok(())
 }
 
 /// Maximum length of a line, in bytes. A step of a million numbers takes less.

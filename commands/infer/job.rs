@@ -266,6 +266,7 @@ pub(crate) fn inputs_within(
     };
     let (arguments, image) = (args.inputs, image.options());
     let inputs = Inputs::load_within(arguments, fill, image, &mut io::stdin().lock(), most)
+        .and_then(|inputs| inputs.at_rate(args.sample_rate))
         .map_err(|error| failure::input(error, None))?
         .on_remark(|remark| match remark.is_warning() {
             true => ui::warn(&format!("warning: {remark}")),
@@ -276,19 +277,7 @@ pub(crate) fn inputs_within(
             "note: `{name}` is taken as a text; `-i @{name}` takes the file"
         ));
     }
-    note_rates(&inputs.sampling_rates());
     Ok(inputs)
-}
-
-/// Says at which rates sounds are sent.
-pub(super) fn note_rates(rates: &[u32]) {
-    if !rates.is_empty() {
-        let rates: Vec<_> = rates.iter().map(|rate| format!("{rate} Hz")).collect();
-        let rates = rates.join(" and ");
-        ui::note(&format!(
-            "note: the sound is sent at its {rates}, not resampled: a model of another rate answers wrongly"
-        ));
-    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ use super::{
         rest::{HttpPort, Rest},
     },
     metrics::{Family, Metrics, NameError},
-    model::{cleaner, keeper::Keeper},
+    model::{Loaded, cleaner, keeper::Keeper},
     python,
     quota::Clients,
     shared_memory::SharedMemory,
@@ -108,9 +108,21 @@ async fn open_store(
     let store = SequenceStore::open(address, store_limit(settings)).await?;
     let durability = settings.flags.sequence_durability.unwrap_or_default();
     tracing::info!(%address, ?durability, "sequences are stored");
+    // Whoever has chosen it knows what it means.
+    if settings.flags.sequence_durability.is_none() {
+        let interval = settings.flags.sequence_store_interval_ms;
+        tracing::info!(
+            "--sequence-durability is interval: a crash loses the sequences with steps that were not stored yet, \
+             those of the last {interval} ms; --sequence-durability step stores each before its answer"
+        );
+    }
     let scan = settings.sequence_cleaner_poll();
     Ok(Keeper::new(store, durability, scan))
 }
+
+/// Warning of a store that no sequence will ever be in.
+pub const STORE_WITHOUT_MODEL: &str = "no model uses --sequence-store: none is stateful, which takes --stateful, or \
+     \"stateful\": true in a configuration file";
 
 /// The most names that a warning has.
 const NAMED: usize = 3;
@@ -289,6 +301,15 @@ pub async fn serve(
     tracing::info!("ready");
     if let Some(warning) = nothing_served(&engine, &errors) {
         tracing::warn!("{warning}");
+    }
+    // What failed to load may be a stateful model.
+    let versions = engine.versions();
+    let is_stateful = |loaded: Arc<Loaded>| loaded.is_stateful();
+    let mut loaded = versions.iter().map(|version| version.loaded());
+    let has_sequences = loaded.any(|loaded| loaded.map_or(true, is_stateful));
+    let has_sequences = has_sequences || engine.servables().is_empty();
+    if keeper.is_some() && errors.is_empty() && !has_sequences {
+        tracing::warn!("{STORE_WITHOUT_MODEL}");
     }
     observer.ready(&engine, &errors);
     drop(errors);

@@ -117,6 +117,18 @@ pub(crate) struct InputArgs {
     /// Seed of the random values
     #[arg(long, value_name = "N", requires = "random")]
     pub(crate) seed: Option<u64>,
+
+    /// Sampling rate that the model takes, in Hz; a sound of another one is an error
+    ///
+    /// Nothing is resampled. Without this flag there is a warning for each rate but 16000 Hz, the usual one of speech.
+    /// Raw samples tell no rate.
+    #[arg(
+        long,
+        alias = "sampling-rate",
+        value_name = "HZ",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) sample_rate: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]

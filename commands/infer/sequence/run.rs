@@ -255,7 +255,14 @@ impl Run<'_> {
         match self.session.lives() {
             // Nobody knows whether it was begun.
             true if self.done == 0 && !self.goes_on => Some(left_behind(id)),
-            true => Some(format!("sequence {id} is open: {}", to_go_on(id))),
+            true => Some(format!(
+                "sequence {id} is open: {}{}",
+                to_go_on(id),
+                match &self.pending {
+                    Some(_) if self.done > 0 => format!("; {} has no answer", self.next_step()),
+                    _ => String::new(),
+                }
+            )),
             false => None,
         }
     }
@@ -270,12 +277,38 @@ impl Run<'_> {
             return self.left_open();
         }
         let id = self.session.id();
+        let rest = self.rest();
         let ended = timeout(PATIENCE, self.session.end(self.pending.take())).await;
         self.living.set(self.session.lives().then_some(id));
         Some(match ended {
             Ok(Ok(())) => format!("sequence {id} has been ended on the server"),
-            Ok(Err(_)) | Err(_) => left_behind(id),
+            Ok(Err(_)) | Err(_) => format!("{}{rest}", left_behind(id)),
         })
+    }
+
+    /// Returns the first step without an answer, and where it begins in a sound.
+    fn next_step(&self) -> String {
+        let step = format!("step {}", self.done + 1);
+        match self.feed.samples_of_a_step() {
+            Some(each) => format!(
+                "{step} (sample {} of the sound, from 0 on)",
+                each * self.done
+            ),
+            None => step,
+        }
+    }
+
+    /// Returns how a sequence goes on whose last step may not have been run; nothing if all of them are to be sent.
+    fn rest(&self) -> String {
+        if self.done == 0 && !self.goes_on {
+            return String::new();
+        }
+        let (id, next) = (self.session.id(), self.next_step());
+        let model = ui::shell_word(self.feed.model_name());
+        format!(
+            ": `--sequence --continue --sequence-id {id}` goes on with it, from {next} on, or from the one \
+             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, tells the steps that it has run"
+        )
     }
 }
 

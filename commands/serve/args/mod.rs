@@ -167,7 +167,7 @@ fn argument(flag: &Flag) -> Arg {
         FlagKind::Switch => arg.value_parser(booleans()).hide_possible_values(true),
         FlagKind::Check => arg.value_parser(|text: &str| text.parse::<CheckDepth>()),
         FlagKind::Choice(words) => arg.value_parser(PossibleValuesParser::new(words)),
-        FlagKind::U32 => arg.value_parser(value_parser!(u32).range(i64::from(least)..)),
+        FlagKind::U32 => arg.value_parser(whole(flag.name, least)),
         FlagKind::U64 => arg.value_parser(value_parser!(u64).range(u64::from(least)..)),
         FlagKind::Usize if least > 0 => arg.value_parser(at_least_one),
         FlagKind::Usize => arg.value_parser(value_parser!(usize)),
@@ -205,6 +205,27 @@ fn argument(flag: &Flag) -> Arg {
     match paragraphs.len() {
         1 => arg,
         _ => arg.long_help(paragraphs.join("\n\n")),
+    }
+}
+
+/// Returns a parser of whole numbers from a least one on.
+fn whole(name: &str, least: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + use<> {
+    let units = ["minutes", "seconds", "ms"].into_iter();
+    let unit = units.map(|unit| (unit, format!("_{unit}")));
+    let unit = unit
+        .filter(|(_, ending)| name.ends_with(ending))
+        .map(|(unit, _)| unit);
+    let of_units = unit
+        .map(|unit| format!(" of {unit}"))
+        .next()
+        .unwrap_or_default();
+    move |text| {
+        let most = u32::MAX;
+        let number: i128 = text
+            .parse()
+            .map_err(|_| format!("expected a whole number{of_units} from {least} to {most}"))?;
+        let fits = u32::try_from(number).ok().filter(|it| *it >= least);
+        fits.ok_or_else(|| format!("{number} is not in {least}..={most}"))
     }
 }
 
@@ -432,6 +453,17 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "trace-config" | "trace-file" | "trace-rate" | "trace-level" => Some(
             "`--otlp-endpoint URL` sends traces to a collector, and `OTEL_TRACES_SAMPLER` says of which requests",
         ),
+        "idle-timeout" => Some(
+            "`--idle-timeout-seconds` is for connections; idle sequences have `--sequence-cleaner-poll-wait-minutes`",
+        ),
+        "sequence-idle-timeout"
+        | "sequence-idle-timeout-seconds"
+        | "sequence-timeout"
+        | "sequence-timeout-seconds"
+        | "idle-sequence-timeout"
+        | "max-sequence-idle-microseconds" => Some(
+            "`--sequence-cleaner-poll-wait-minutes N` is for idle sequences, which go after one to two times N minutes",
+        ),
         "exit-timeout-secs" => Some("`--shutdown-timeout-seconds` bounds the wait for requests"),
         "log-file" => Some("`--log-path FILE` is the file of the log"),
         "repository-poll-secs" => {
@@ -485,7 +517,7 @@ fn is_slip(typed: &str, known: &str) -> bool {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{normalized, refuse_unmatched};
+    use super::{normalized, refuse_unmatched, whole};
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
@@ -593,6 +625,26 @@ mod tests {
         hint: `ovms serve --help` lists the flags
         "
         );
+    }
+
+    #[test]
+    fn whole_numbers_say_what_they_count() {
+        let wrong = |name, text| whole(name, 0)(text).unwrap_err();
+        assert_eq!(
+            wrong("sequence_cleaner_poll_wait_minutes", "0.1"),
+            "expected a whole number of minutes from 0 to 4294967295"
+        );
+        assert_eq!(
+            wrong("nireq", "two"),
+            "expected a whole number from 0 to 4294967295"
+        );
+        assert_eq!(wrong("nireq", "-1"), "-1 is not in 0..=4294967295");
+        assert_eq!(whole("nireq", 1)("1"), Ok(1));
+        insta::assert_snapshot!(refused(&["--idle-timeout", "10"]).unwrap(), @"
+        error parsing options - unmatched arguments: --idle-timeout, 10, 
+        hint: `--idle-timeout-seconds` is for connections; idle sequences have `--sequence-cleaner-poll-wait-minutes`
+        hint: `ovms serve --help` lists the flags
+        ");
     }
 
     #[test]

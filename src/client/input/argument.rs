@@ -78,6 +78,12 @@ pub enum ArgumentError {
         /// The command of another program.
         command: String,
     },
+    /// A file that may be raw samples, which are read from files of other names.
+    #[error(
+        "found the file `{0}`, expected a name that ends in .pcm (samples of 16 bits) or .f32 (of FP32), little endian, \
+         one channel; `-i -:pcm16 < {0}` and `-i -:f32 < {0}` take it as it is"
+    )]
+    RawSamples(String),
     /// Nothing after `@`.
     #[error("found no file name after `@`")]
     NoFile,
@@ -203,6 +209,9 @@ const SOUNDS: [&str; 10] = [
     "aac", "aif", "aiff", "amr", "flac", "m4a", "mp3", "ogg", "opus", "wma",
 ];
 
+/// Raw samples, mostly of 16 bits, by the ends of their names elsewhere.
+const RAW_SAMPLES: [&str; 6] = ["raw", "s16", "s16le", "sw", "lpcm", "f32le"];
+
 /// Makes the error of a file of a kind that is not read.
 fn unread(file: &Path) -> ArgumentError {
     let path = file.display().to_string();
@@ -212,6 +221,8 @@ fn unread(file: &Path) -> ArgumentError {
         ("PNG or JPEG (.png, .jpg, .jpeg)", "magick", "png")
     } else if SOUNDS.contains(&ending.as_str()) {
         ("WAV or raw samples (.wav, .pcm, .f32)", "ffmpeg -i", "wav")
+    } else if RAW_SAMPLES.contains(&ending.as_str()) {
+        return ArgumentError::RawSamples(path);
     } else {
         return ArgumentError::FileKind(path);
     };
@@ -425,6 +436,11 @@ mod tests {
                 "x=@a.csv",
                 "found the file `a.csv`, expected a name that ends in .npy, .npz, .png, .jpg, \
                  .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
+            ),
+            (
+                "@a.raw",
+                "found the file `a.raw`, expected a name that ends in .pcm (samples of 16 bits) or .f32 (of FP32), \
+                 little endian, one channel; `-i -:pcm16 < a.raw` and `-i -:f32 < a.raw` take it as it is",
             ),
             (
                 "x=@photos/a.WebP",

@@ -17,8 +17,10 @@ const FULL_SCALE: f32 = 32768.0;
 /// First bytes of a WAV file.
 pub(super) const RIFF: &[u8] = b"RIFF";
 
-/// Format of samples in the header of a WAV file that are whole numbers.
+/// Formats of samples in the header of a WAV file: whole numbers, those of floating point, and one that is told further on.
 const WHOLE: u16 = 1;
+const FLOAT: u16 = 3;
+const EXTENSIBLE: u16 = 0xFFFE;
 
 /// Lengths from which on one is no length: programs that write to a pipe do not know it.
 const UNKNOWN_LENGTH: u32 = 0x7FFF_F000;
@@ -30,8 +32,21 @@ pub(super) struct Sound {
     pub(super) samples: Arc<[f32]>,
     /// Sampling rate in Hz, if a file tells it.
     pub(super) rate: Option<u32>,
+    /// Number of channels that were mixed into one.
+    pub(super) channels: usize,
     /// Samples that are not there.
     pub(super) cut: Option<SoundCut>,
+    /// Bytes at the end that are no whole sample.
+    pub(super) rest: Option<SampleRest>,
+}
+
+/// Bytes at the end of samples without a header that are no whole sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleRest {
+    /// Number of bytes.
+    pub bytes: usize,
+    /// Number of bytes of a sample.
+    pub sample: usize,
 }
 
 /// Recording that is shorter than its header says, or whose header was never finished.
@@ -65,7 +80,18 @@ impl Sound {
         Self {
             samples: samples.into(),
             rate: None,
+            channels: 1,
             cut: None,
+            rest: None,
+        }
+    }
+
+    /// Reads raw samples of a kind.
+    pub(super) fn of_raw(bytes: &[u8], kind: FileKind) -> Self {
+        let form = SampleForm::of_kind(kind);
+        Self {
+            rest: form.rest(bytes.len() as u64),
+            ..Self::raw(form.read(bytes))
         }
     }
 }
@@ -148,29 +174,84 @@ pub(super) fn of_wav(file: &[u8]) -> Result<Sound, hound::Error> {
     Ok(Sound {
         samples: mixed(&samples, spec.channels.into()).into(),
         rate: Some(spec.sample_rate),
+        channels: spec.channels.into(),
         cut,
+        rest: None,
     })
 }
 
-/// Reads raw samples: one channel, 16 bits, little endian. An odd byte at the end is left out.
-pub(super) fn of_pcm16(bytes: &[u8]) -> Vec<f32> {
-    let samples = bytes.chunks_exact(2);
-    let sample = |bytes: &[u8]| f32::from(i16::from_le_bytes([bytes[0], bytes[1]])) / FULL_SCALE;
-    samples.map(sample).collect()
+/// Number that a sample is in a stream, little endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleForm {
+    /// Whole number of 8 bits; 128 is silence.
+    U8,
+    /// Whole number of 16 bits.
+    I16,
+    /// Whole number of 24 bits.
+    I24,
+    /// Whole number of 24 bits, and a byte without meaning.
+    I24In4,
+    /// Whole number of 32 bits.
+    I32,
+    /// FP32.
+    F32,
 }
 
-/// Reads raw samples: one channel, FP32, little endian. Bytes at the end that are no sample are left out.
-fn of_f32(bytes: &[u8]) -> Vec<f32> {
-    let samples = bytes.chunks_exact(4);
-    let sample = |it: &[u8]| f32::from_le_bytes([it[0], it[1], it[2], it[3]]);
-    samples.map(sample).collect()
-}
+impl SampleForm {
+    /// Returns the form of samples without a header.
+    pub(super) const fn of_kind(kind: FileKind) -> Self {
+        match kind {
+            FileKind::Float32 => Self::F32,
+            _ => Self::I16,
+        }
+    }
 
-/// Reads raw samples of a kind.
-pub(super) fn of_raw(bytes: &[u8], kind: FileKind) -> Vec<f32> {
-    match kind {
-        FileKind::Float32 => of_f32(bytes),
-        _ => of_pcm16(bytes),
+    /// Returns the form that a header tells, of those that files may have as well.
+    fn of_header(format: u16, bits: u16, length: u16) -> Option<Self> {
+        Some(match (format, bits, length) {
+            (WHOLE, 8, 1) => Self::U8,
+            (WHOLE, 16, 2) => Self::I16,
+            (WHOLE, 24, 3) => Self::I24,
+            (WHOLE, 24, 4) => Self::I24In4,
+            (WHOLE, 32, 4) => Self::I32,
+            (FLOAT, 32, 4) => Self::F32,
+            _ => return None,
+        })
+    }
+
+    /// Returns the number of bytes of a sample.
+    pub const fn length(self) -> usize {
+        match self {
+            Self::U8 => 1,
+            Self::I16 => 2,
+            Self::I24 => 3,
+            Self::I24In4 | Self::I32 | Self::F32 => 4,
+        }
+    }
+
+    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is.
+    fn rest(self, bytes: u64) -> Option<SampleRest> {
+        let sample = self.length();
+        #[expect(clippy::cast_possible_truncation, reason = "less than a sample")]
+        let bytes = (bytes % sample as u64) as usize;
+        (bytes > 0).then_some(SampleRest { bytes, sample })
+    }
+
+    /// Reads samples. Bytes at the end that are none are left out.
+    pub(super) fn read(self, bytes: &[u8]) -> Vec<f32> {
+        let high = |it: &[u8]| i32::from_le_bytes([0, it[0], it[1], it[2]]) >> 8;
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "samples of more bits than that are rounded"
+        )]
+        let sample = |it: &[u8]| match self {
+            Self::U8 => (f32::from(it[0]) - 128.0) / 128.0,
+            Self::I16 => f32::from(i16::from_le_bytes([it[0], it[1]])) / FULL_SCALE,
+            Self::I24 | Self::I24In4 => high(it) as f32 / 2_f32.powi(23),
+            Self::I32 => i32::from_le_bytes([it[0], it[1], it[2], it[3]]) as f32 / 2_f32.powi(31),
+            Self::F32 => f32::from_le_bytes([it[0], it[1], it[2], it[3]]),
+        };
+        bytes.chunks_exact(self.length()).map(sample).collect()
     }
 }
 
@@ -242,11 +323,11 @@ fn packed(samples: &[f32], length: usize, dtype: DataType) -> Result<bytes::Byte
     Ok(packer.finish())
 }
 
-/// Form of the samples of a stream.
+/// Form of the sound of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoundForm {
-    /// Kind of the samples.
-    pub kind: FileKind,
+    /// Form of the samples.
+    pub samples: SampleForm,
     /// Number of channels.
     pub channels: usize,
     /// Sampling rate in Hz, if a header tells it.
@@ -256,9 +337,16 @@ pub struct SoundForm {
 }
 
 impl SoundForm {
+    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is, or if a header tells
+    /// where the first one begins.
+    pub fn rest(&self, bytes: u64) -> Option<SampleRest> {
+        self.length
+            .map_or_else(|| self.samples.rest(bytes), |_| None)
+    }
+
     /// Compares the length of the header with the samples that were there; `None` if none are missing.
     pub fn cut(&self, samples: u64) -> Option<SoundCut> {
-        let frame = sample_length(self.kind) * self.channels;
+        let frame = self.samples.length() * self.channels;
         let found = samples.saturating_mul(frame as u64);
         match self.length? {
             0 if found > 0 => Some(SoundCut { expected: 0, found }),
@@ -267,23 +355,23 @@ impl SoundForm {
     }
 }
 
-/// Passes over the header of a WAV file at the beginning of a stream of samples of a kind, and returns what it
-/// says; one channel without a header. The stream is read to its end, whatever its length in the header is.
+/// Passes over the header of a WAV file at the beginning of a stream of samples, and returns what it says; one
+/// channel of samples of a kind without a header. The stream is read to its end, whatever its length in the header is.
 ///
 /// # Errors
 ///
-/// Fails if the header says that the samples are of another kind, or cannot be read.
+/// Fails if the header says that the samples are of a form that files may not have either, or cannot be read.
 pub fn skip_wav_header(stream: &mut impl BufRead, kind: FileKind) -> io::Result<SoundForm> {
+    let mut form = SoundForm {
+        samples: SampleForm::of_kind(kind),
+        channels: 1,
+        rate: None,
+        length: None,
+    };
     if !stream.fill_buf()?.starts_with(RIFF) {
-        return Ok(SoundForm {
-            kind,
-            channels: 1,
-            rate: None,
-            length: None,
-        });
+        return Ok(form);
     }
     skip(stream, 12)?;
-    let (mut channels, mut rate) = (1, None);
     loop {
         let mut chunk = [0; 8];
         stream.read_exact(&mut chunk)?;
@@ -291,34 +379,34 @@ pub fn skip_wav_header(stream: &mut impl BufRead, kind: FileKind) -> io::Result<
         let length = u32::from_le_bytes([a, b, c, d]);
         match &chunk[..4] {
             b"data" => {
-                return Ok(SoundForm {
-                    kind,
-                    channels,
-                    rate,
-                    length: Some(length),
-                });
+                form.length = Some(length);
+                return Ok(form);
             }
             b"fmt " if length >= 16 => {
-                let mut format = [0; 16];
-                stream.read_exact(&mut format)?;
-                let bits = u16::from_le_bytes([format[14], format[15]]);
-                let expected = 8 * sample_length(kind);
-                if usize::from(bits) != expected {
-                    return Err(io::Error::other(format!(
-                        "found samples of {bits} bits, expected {expected}"
-                    )));
-                }
-                if kind == FileKind::Float32 && u16::from_le_bytes([format[0], format[1]]) == WHOLE
-                {
-                    let text = "found samples of whole numbers, expected FP32";
-                    return Err(io::Error::other(text));
-                }
-                channels = u16::from_le_bytes([format[2], format[3]]).max(1).into();
+                let mut format = [0; 40];
+                let there = format.len().min(length as usize);
+                stream.read_exact(&mut format[..there])?;
+                let number = |at: usize| u16::from_le_bytes([format[at], format[at + 1]]);
+                let (format_id, bits) = match (number(0), number(18)) {
+                    (EXTENSIBLE, 0) => (number(24), number(14)),
+                    (EXTENSIBLE, valid) => (number(24), valid),
+                    (format_id, _) => (format_id, number(14)),
+                };
+                let channels = number(2).max(1);
+                let samples = SampleForm::of_header(format_id, bits, number(12) / channels);
+                form.samples = samples.ok_or_else(|| {
+                    io::Error::other(format!(
+                        "found samples of {bits} bits in format {format_id}, expected 8, 16, 24 or 32 bits in \
+                         format {WHOLE} (whole numbers), or FP32 (format {FLOAT})"
+                    ))
+                })?;
+                form.channels = channels.into();
                 let [a, b, c, d] = [format[4], format[5], format[6], format[7]];
-                rate = Some(u32::from_le_bytes([a, b, c, d]));
-                skip(stream, u64::from(length) - 16)?;
+                form.rate = Some(u32::from_le_bytes([a, b, c, d]));
+                skip(stream, u64::from(length).next_multiple_of(2) - there as u64)?;
             }
-            _ => skip(stream, length.into())?,
+            // Chunks begin at even places.
+            _ => skip(stream, u64::from(length).next_multiple_of(2))?,
         }
     }
 }
@@ -328,24 +416,22 @@ fn skip(stream: &mut impl Read, length: u64) -> io::Result<()> {
     io::copy(&mut stream.take(length), &mut io::sink()).map(drop)
 }
 
-/// Returns the number of bytes of a raw sample.
-const fn sample_length(kind: FileKind) -> usize {
-    match kind {
-        FileKind::Float32 => 4,
-        _ => 2,
-    }
-}
-
-/// Reads the next samples of a stream, `count` for each channel or what is left; none at the end.
+/// Reads the next samples of a stream, `count` for each channel or what is left; none at the end. With the number of
+/// bytes that were read.
 ///
 /// # Errors
 ///
 /// Fails if the stream cannot be read.
-pub fn next_samples(stream: &mut impl Read, count: usize, form: SoundForm) -> io::Result<Vec<f32>> {
-    let length = (sample_length(form.kind) * count * form.channels) as u64;
+pub fn next_samples(
+    stream: &mut impl Read,
+    count: usize,
+    form: SoundForm,
+) -> io::Result<(Vec<f32>, u64)> {
+    let length = (form.samples.length() * count * form.channels) as u64;
     let mut bytes = Vec::new();
     stream.take(length).read_to_end(&mut bytes)?;
-    Ok(mixed(&of_raw(&bytes, form.kind), form.channels))
+    let samples = mixed(&form.samples.read(&bytes), form.channels);
+    Ok((samples, bytes.len() as u64))
 }
 
 #[cfg(test)]
@@ -354,7 +440,9 @@ mod tests {
 
     use hound::{SampleFormat, WavSpec, WavWriter};
 
-    use super::{FileKind, SoundCut, next_samples, of_pcm16, of_wav, skip_wav_header};
+    use super::{
+        FileKind, SampleForm, SampleRest, Sound, SoundCut, next_samples, of_wav, skip_wav_header,
+    };
 
     fn wav(channels: u16, samples: &[i16]) -> Vec<u8> {
         let spec = WavSpec {
@@ -386,7 +474,7 @@ mod tests {
             .iter()
             .flat_map(|sample| sample.to_le_bytes())
             .collect();
-        assert_eq!(of_pcm16(&raw), [0.0, 0.5, -1.0]);
+        assert_eq!(SampleForm::I16.read(&raw), [0.0, 0.5, -1.0]);
         assert!(of_wav(b"RIFFxxxxWAVE").is_err());
         // As programs write it to a pipe, with half a sample at the end.
         let mut piped = wav(1, &mono);
@@ -434,7 +522,7 @@ mod tests {
         let cut = |stream: &[u8]| {
             let mut stream = stream;
             let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
-            let samples = next_samples(&mut stream, 9, form).unwrap();
+            let samples = next_samples(&mut stream, 9, form).unwrap().0;
             form.cut(samples.len() as u64)
         };
         assert_eq!(cut(&whole), None);
@@ -460,6 +548,28 @@ mod tests {
     }
 
     #[test]
+    fn bytes_behind_the_last_sample_are_found() {
+        let rest = |bytes, sample| Some(SampleRest { bytes, sample });
+        for (kind, length, expected) in [
+            (FileKind::Pcm16, 4, None),
+            (FileKind::Pcm16, 5, rest(1, 2)),
+            (FileKind::Float32, 7, rest(3, 4)),
+        ] {
+            let bytes = vec![0; length];
+            assert_eq!(Sound::of_raw(&bytes, kind).rest, expected);
+            let mut stream = &bytes[..];
+            let form = skip_wav_header(&mut stream, kind).unwrap();
+            let (_, read) = next_samples(&mut stream, 9, form).unwrap();
+            assert_eq!((read, form.rest(read)), (length as u64, expected));
+        }
+        // Behind a header the first sample is where it should be.
+        let file = wav(1, &[0, 1]);
+        let mut stream = &file[..];
+        let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
+        assert_eq!(form.rest(3), None);
+    }
+
+    #[test]
     fn a_stream_may_begin_with_a_header() {
         let samples = [0, 16384, -32768, 8192, 0];
         let raw: Vec<u8> = samples
@@ -470,10 +580,10 @@ mod tests {
             let mut stream = &stream[..];
             let form = skip_wav_header(&mut stream, FileKind::Pcm16).unwrap();
             assert_eq!((form.channels, form.rate), (1, rate));
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0, 0.5]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [-1.0, 0.25]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0]);
-            assert_eq!(next_samples(&mut stream, 2, form).unwrap(), [0.0; 0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0, 0.5]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [-1.0, 0.25]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0]);
+            assert_eq!(next_samples(&mut stream, 2, form).unwrap().0, [0.0; 0]);
         }
     }
 
@@ -502,14 +612,60 @@ mod tests {
             let form = skip_wav_header(&mut stream, FileKind::Float32).unwrap();
             assert_eq!((form.channels, form.rate), (1, rate));
             assert_eq!(
-                next_samples(&mut stream, 3, form).unwrap(),
+                next_samples(&mut stream, 3, form).unwrap().0,
                 [0.0, 0.5, -1.0]
             );
-            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [2.0]);
-            assert_eq!(next_samples(&mut stream, 3, form).unwrap(), [0.0; 0]);
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap().0, [2.0]);
+            assert_eq!(next_samples(&mut stream, 3, form).unwrap().0, [0.0; 0]);
         }
-        let refused = |file: &[u8], kind| skip_wav_header(&mut &*file, kind).unwrap_err();
-        let error = refused(&wav(1, &[0]), FileKind::Float32).to_string();
-        assert_eq!(error, "found samples of 16 bits, expected 32");
+    }
+
+    #[test]
+    fn a_stream_has_the_samples_that_its_header_tells() {
+        for (bits, sample_format) in [
+            (8, SampleFormat::Int),
+            (16, SampleFormat::Int),
+            (24, SampleFormat::Int),
+            (32, SampleFormat::Int),
+            (32, SampleFormat::Float),
+        ] {
+            let spec = WavSpec {
+                channels: 1,
+                sample_rate: 16_000,
+                bits_per_sample: bits,
+                sample_format,
+            };
+            let mut file = Cursor::new(Vec::new());
+            let mut writer = WavWriter::new(&mut file, spec).unwrap();
+            let whole = [0, 1 << (bits - 2), i32::MIN >> (32 - bits), 1 << (bits - 3)];
+            for (sample, whole) in [0.0_f32, 0.5, -1.0, 0.25].into_iter().zip(whole) {
+                match sample_format {
+                    SampleFormat::Float => writer.write_sample(sample).unwrap(),
+                    SampleFormat::Int => writer.write_sample(whole).unwrap(),
+                }
+            }
+            writer.finalize().unwrap();
+            let mut file = file.into_inner();
+            assert_eq!(*of_wav(&file).unwrap().samples, [0.0, 0.5, -1.0, 0.25]);
+            // A chunk of an odd length, and the byte behind it.
+            let at = file.windows(4).position(|it| it == b"data").unwrap();
+            file.splice(at..at, *b"note\x03\0\0\0abc\0");
+            for kind in [FileKind::Pcm16, FileKind::Float32] {
+                let mut stream = &file[..];
+                let form = skip_wav_header(&mut stream, kind).unwrap();
+                let samples = next_samples(&mut stream, 9, form).unwrap().0;
+                assert_eq!(samples, [0.0, 0.5, -1.0, 0.25], "{bits} {sample_format:?}");
+                assert_eq!(form.cut(4), None);
+            }
+        }
+        // As telephones have them.
+        let mut logarithmic = wav(1, &[0]);
+        logarithmic[20] = 7;
+        let error = skip_wav_header(&mut &logarithmic[..], FileKind::Pcm16).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "found samples of 16 bits in format 7, expected 8, 16, 24 or 32 bits in format 1 (whole numbers), or \
+             FP32 (format 3)"
+        );
     }
 }

@@ -148,7 +148,10 @@ impl<'a> Stdin<'a> {
                     .iter()
                     .find(|(begin, _)| bytes.starts_with(begin));
                 let reported = beginning.map(|(_, kind)| *kind);
-                let content = match kind.or(reported) {
+                // A header tells more than raw samples do.
+                let told = reported
+                    .filter(|it| *it == FileKind::Wav && kind.is_some_and(FileKind::is_samples));
+                let content = match told.or(kind).or(reported) {
                     Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
                     None => match String::from_utf8(bytes) {
                         Ok(text) => match Content::of_json(STDIN, text)? {
@@ -279,9 +282,7 @@ impl Content {
                 let sound = audio::of_wav(&bytes);
                 Self::Samples(sound.map_err(|error| unreadable(path, error))?)
             }
-            FileKind::Pcm16 | FileKind::Float32 => {
-                Self::Samples(Sound::raw(audio::of_raw(&bytes, kind)))
-            }
+            FileKind::Pcm16 | FileKind::Float32 => Self::Samples(Sound::of_raw(&bytes, kind)),
         })
     }
 

@@ -55,6 +55,16 @@ pub enum InputError {
         /// Another one.
         other: (String, usize),
     },
+    /// A sound has another sampling rate than the model takes.
+    #[error("{place} has {found} Hz, expected {expected} Hz as the model takes")]
+    SampleRate {
+        /// The file, or the sound.
+        place: String,
+        /// The rate of the sound in Hz.
+        found: u32,
+        /// The rate of the model in Hz.
+        expected: u32,
+    },
     /// Standard input is longer than what is read.
     #[error("standard input is longer than {} GiB", .0 >> 30)]
     StdinSize(u64),

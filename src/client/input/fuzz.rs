@@ -2,7 +2,7 @@
 
 use super::{
     FileKind, SoundForm,
-    audio::{RIFF, Sound, of_pcm16, of_wav},
+    audio::{RIFF, SampleForm, Sound, of_wav},
     next_samples, piped, skip_wav_header,
 };
 
@@ -14,24 +14,27 @@ pub(crate) fn wav(data: &[u8]) {
     if let Ok(Sound { samples, .. }) = of_wav(data) {
         assert!(samples.len() <= data.len());
     }
-    assert_eq!(of_pcm16(data).len(), data.len() / 2);
+    assert_eq!(SampleForm::I16.read(data).len(), data.len() / 2);
     let mut stream = data;
     let Ok(form) = skip_wav_header(&mut stream, FileKind::Pcm16) else {
         return;
     };
-    let SoundForm { channels, .. } = form;
+    let SoundForm {
+        samples, channels, ..
+    } = form;
+    let length = samples.length();
     assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));
     let mut read = 0;
     loop {
         let samples = next_samples(&mut stream, SAMPLES, form);
-        let samples = samples.expect("memory can be read");
+        let (samples, _) = samples.expect("memory can be read");
         if samples.is_empty() {
             break;
         }
         assert!(samples.len() <= SAMPLES);
         read += samples.len();
     }
-    assert!(read * 2 * channels <= data.len());
+    assert!(read * length * channels <= data.len());
 }
 
 /// An answer of another command, or of a server.

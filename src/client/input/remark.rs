@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::SoundCut;
+use super::{SampleRest, SoundCut};
 use crate::tensor::DataType;
 
 /// Array that was converted, since the model's input has another datatype of the same kind.
@@ -71,6 +71,23 @@ pub enum InputRemark {
         /// Length that is there, and the one that the header says.
         cut: SoundCut,
     },
+    /// Samples without a header have bytes behind the last one.
+    Rest {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+        /// The bytes.
+        rest: SampleRest,
+    },
+    /// The channels of a sound are mixed into one.
+    Mixed {
+        /// The number of channels.
+        channels: usize,
+    },
+    /// A sound has another sampling rate than speech mostly has, and nobody said that the model takes it.
+    UnusualRate {
+        /// The rate in Hz.
+        rate: u32,
+    },
     /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
     Encoded {
         /// The name of the input.
@@ -100,12 +117,15 @@ pub enum InputRemark {
 }
 
 /// A usual sampling rate of speech.
-const USUAL_RATE: u32 = 16_000;
+pub(super) const USUAL_RATE: u32 = 16_000;
 
 impl InputRemark {
     /// Returns whether the answers will not be what was meant.
     pub fn is_warning(&self) -> bool {
-        matches!(self, Self::Unfinished { .. })
+        matches!(
+            self,
+            Self::Unfinished { .. } | Self::Rest { .. } | Self::UnusualRate { .. }
+        )
     }
 }
 
@@ -175,6 +195,30 @@ impl fmt::Display for InputRemark {
                     ": its header says {expected} bytes of samples, {has} {found}; those are sent"
                 )
             }
+            Self::Rest { path, rest } => {
+                let SampleRest { bytes, sample } = rest;
+                match path {
+                    Some(path) => write!(f, "{}", path.display())?,
+                    None => f.write_str("standard input")?,
+                }
+                let (bytes, are) = (Counted(*bytes, "byte"), if *bytes == 1 { "is" } else { "are" });
+                write!(
+                    f,
+                    " ends with {bytes} that {are} no whole sample of {sample} bytes, and left out: if the samples \
+                     do not begin where the sound does, as when a part of a header was cut off, all of them are \
+                     shifted, and are noise"
+                )
+            }
+            Self::Mixed { channels } => write!(
+                f,
+                "the sound has {channels} channels, which are mixed into one"
+            ),
+            Self::UnusualRate { rate } => write!(
+                f,
+                "the sound has {rate} Hz and is sent as it is: a model of another rate, as of speech mostly \
+                 {USUAL_RATE} Hz, answers wrongly; `ffmpeg -i in.wav -ar {USUAL_RATE} -ac 1 out.wav` resamples, and \
+                 `--sample-rate {rate}` says that the model takes this one"
+            ),
             Self::Encoded { input } => write!(
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \

@@ -163,6 +163,58 @@ fn a_step_that_takes_too_long_is_given_up() {
 }
 
 #[test]
+fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
+    let _redacted = redacted();
+    let server = stateful("running_busy", &[]);
+    let endless = format!("steps=[1,{},1]", busy::ENDLESS);
+    let late = [
+        "running_busy",
+        "-i",
+        STEPS,
+        "-i",
+        &endless,
+        "--sequence",
+        "--timeout=200ms",
+        "--sequence-id=9",
+    ];
+    insta::assert_snapshot!(infer(&server, GRPC, &late).failure(), @"
+    exit 1
+    error: step 2 of 3: no answer from <address> within 200ms
+    hint: `--timeout` sets the limit
+    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, tells the steps that it has run
+    ");
+    for (flags, hint) in [
+        (
+            &[][..],
+            "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` goes on with it, from \
+             step 2 (sample 4 of the sound, from 0 on) on, or from the one behind it if the server has run that one; \
+             `ovms infer running_total --sequences`, over REST, tells the steps that it has run\n",
+        ),
+        (
+            &["--no-end"],
+            "hint: sequence 1 is open: continue it with `--sequence --continue --sequence-id 1`, or end it with `--end \
+             --sequence-id 1`; step 2 (sample 4 of the sound, from 0 on) has no answer\n",
+        ),
+    ] {
+        let mut server = stateful("running_total", &[]);
+        let args = words("running_total -i -:pcm16 --sequence --sequence-id=1 --each");
+        let mut child = spawn(command(&server, GRPC).args(args).args(flags));
+        let mut stdin = child.stdin.take().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdin.write_all(&[0; 8]).unwrap();
+        stdout.read_line(&mut String::new()).unwrap();
+        server.signal("KILL");
+        server.wait();
+        stdin.write_all(&[0; 8]).unwrap();
+        drop(stdin);
+        let run = ended(child);
+        assert_eq!(run.code, Some(69), "{}", run.stderr);
+        assert!(run.stderr.contains("error: step 2"), "{}", run.stderr);
+        assert!(run.stderr.ends_with(hint), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn the_second_ctrl_c_leaves_at_once() {
     let server = stateful("running_busy", &[]);
     let steps = format!("steps=[1,{},1]", busy::ENDLESS);

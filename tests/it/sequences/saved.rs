@@ -223,6 +223,18 @@ fn the_rules_of_starts_hold_for_files() {
     assert_eq!(get(&server, &path("running_total", 2)).error(), unknown);
     let unknown = "404: Model with requested name is not found";
     assert_eq!(get(&server, &path("nothing", 1)).error(), unknown);
+    // Only the answer to another method names those that there are.
+    for (method, status) in [
+        ("PUT", 201),
+        ("DELETE", 204),
+        ("DELETE", 404),
+        ("POST", 405),
+    ] {
+        let body = if method == "PUT" { &file[..] } else { b"" };
+        let answer = http::send(&server, method, &path("running_total", 2), &[], body);
+        let allow = (status == 405).then_some("GET, HEAD, PUT, DELETE, OPTIONS");
+        assert_eq!((answer.status, answer.header("allow")), (status, allow));
+    }
     let answer = http::send(&server, "PATCH", &path("running_total", 1), &[], b"");
     assert_eq!(answer.status, 405);
     assert_eq!(

@@ -1,7 +1,13 @@
 //! Remarks on the inputs of a request.
 
-use super::{Content, Given, InputRemark, Inputs, Sound, Target};
-use crate::tensor::DataType;
+use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
+use crate::{
+    client::{
+        ModelMetadata,
+        input::{SoundForm, remark::USUAL_RATE},
+    },
+    tensor::DataType,
+};
 
 /// How the last step of an input was filled up.
 pub(super) struct Padding {
@@ -16,13 +22,98 @@ pub(super) struct Padding {
 }
 
 impl Inputs {
-    /// Reports sounds that are shorter than their headers say.
-    pub(super) fn hear_of_cuts(&self) {
+    /// Sets the sampling rate in Hz that the model takes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a sound has another one.
+    pub fn at_rate(mut self, rate: Option<u32>) -> Result<Self, InputError> {
+        self.sample_rate = rate;
+        self.check_rates()?;
+        Ok(self)
+    }
+
+    /// Compares the rates of sounds with the one that the model takes, if that is known.
+    pub(super) fn check_rates(&self) -> Result<(), InputError> {
         for Given { argument, content } in &self.given {
-            if let Content::Samples(Sound { cut: Some(cut), .. }) = content {
-                let path = argument.source.path().cloned();
-                self.remarks.hear(InputRemark::Cut { path, cut: *cut });
+            if let Content::Samples(sound) = content {
+                let path = argument.source.path();
+                let place = path.map(|path| path.display().to_string());
+                self.check_rate(place, sound.rate)?;
             }
+        }
+        Ok(())
+    }
+
+    fn check_rate(&self, place: Option<String>, rate: Option<u32>) -> Result<(), InputError> {
+        match (self.sample_rate, rate) {
+            (Some(expected), Some(found)) if expected != found => Err(InputError::SampleRate {
+                place: place.unwrap_or_else(|| "the sound".to_owned()),
+                found,
+                expected,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports sounds that have several channels, a rate that speech mostly does not have, bytes that are no sample, or
+    /// less than their headers say.
+    pub(super) fn hear_of_sounds(&self) {
+        for Given { argument, content } in &self.given {
+            let Content::Samples(sound) = content else {
+                continue;
+            };
+            let path = argument.source.path().cloned();
+            self.hear_of_form(sound.rate, sound.channels);
+            if let Some(rest) = sound.rest {
+                let path = path.clone();
+                self.remarks.hear(InputRemark::Rest { path, rest });
+            }
+            if let Some(cut) = sound.cut {
+                self.remarks.hear(InputRemark::Cut { path, cut });
+            }
+        }
+    }
+
+    /// Reports what the header of a stream of samples says.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it has another sampling rate than the model takes.
+    pub fn hear_of_stream(&self, form: &SoundForm) -> Result<(), InputError> {
+        self.check_rate(None, form.rate)?;
+        self.hear_of_form(form.rate, form.channels);
+        Ok(())
+    }
+
+    /// Reports the end of a stream of samples, with so many bytes and samples of each channel.
+    pub fn hear_of_stream_end(&self, form: &SoundForm, bytes: u64, samples: u64) {
+        if let Some(rest) = form.rest(bytes) {
+            self.remarks.hear(InputRemark::Rest { path: None, rest });
+        }
+        if let Some(cut) = form.cut(samples) {
+            self.remarks.hear(InputRemark::Cut { path: None, cut });
+        }
+    }
+
+    /// Returns the number of samples of a step, if a sound is cut into steps.
+    pub fn samples_of_a_step(&self, model: &ModelMetadata) -> Option<usize> {
+        let mut sounds = self.given.iter().filter_map(|given| match given.content {
+            Content::Samples(_) => samples_of_a_step(&given.argument, model).ok(),
+            _ => None,
+        });
+        sounds.next()
+    }
+
+    fn hear_of_form(&self, rate: Option<u32>, channels: usize) {
+        if channels > 1 {
+            self.remarks.hear(InputRemark::Mixed { channels });
+        }
+        if let Some(rate) = rate
+            && self.sample_rate.is_none()
+            && rate != USUAL_RATE
+        {
+            self.remarks.hear(InputRemark::UnusualRate { rate });
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Inputs {
     is_one_of_many: bool,
     /// Whether they are a part of what others go on with.
     is_part: bool,
+    /// Sampling rate in Hz that the model takes, if it is known.
+    sample_rate: Option<u32>,
 }
 
 /// An input in the shape in which it was given, which may be that of many steps.
@@ -92,6 +94,7 @@ impl Inputs {
             remarks: RemarkListener::default(),
             is_one_of_many: false,
             is_part: false,
+            sample_rate: None,
         };
         let (mut stdin, mut limit) = (Stdin::new(stdin), FileLimit::new(most));
         for argument in arguments {
@@ -121,7 +124,7 @@ impl Inputs {
             remarks: RemarkListener::new(report),
             ..self
         };
-        inputs.hear_of_cuts();
+        inputs.hear_of_sounds();
         inputs
     }
 
@@ -196,7 +199,7 @@ impl Inputs {
                     steps: Some(steps),
                     zeros,
                     step: tensor.shape()[1..].iter().product(),
-                    rate: sound.rate,
+                    rate: sound.rate.or(self.sample_rate),
                 };
                 self.hear_of_zeros(name, padding);
                 return Ok((tensor, Some(step)));
@@ -255,7 +258,7 @@ impl Inputs {
             steps: None,
             zeros: count.saturating_sub(samples.len()),
             step: count,
-            rate: None,
+            rate: self.sample_rate,
         };
         self.hear_of_zeros(name, padding);
         samples.resize(count, 0.0);
@@ -272,21 +275,6 @@ impl Inputs {
     pub fn as_part(mut self) -> Self {
         self.is_part = true;
         self
-    }
-
-    /// Returns the sampling rates of the sounds, each once.
-    pub fn sampling_rates(&self) -> Vec<u32> {
-        let mut rates: Vec<u32> = Vec::new();
-        for given in &self.given {
-            if let Content::Samples(Sound {
-                rate: Some(rate), ..
-            }) = given.content
-                && !rates.contains(&rate)
-            {
-                rates.push(rate);
-            }
-        }
-        rates
     }
 
     /// Returns the files of the images of an input, in the order of the batch; none if several inputs have images.

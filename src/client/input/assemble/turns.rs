@@ -28,12 +28,14 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// Fails if one cannot be read, no file matches, or they have more than [`MAX_OF_FILES`] bytes.
+    /// Fails if one cannot be read, no file matches, they have more than [`MAX_OF_FILES`] bytes, or a sound has another
+    /// sampling rate than the model takes.
     pub fn with_file(&self, argument: &Argument) -> Result<Self, InputError> {
         let mut inputs = self.clone();
         let (mut nothing, mut limit) = (io::empty(), FileLimit::new(MAX_OF_FILES));
         inputs.read(argument.clone(), &mut Stdin::new(&mut nothing), &mut limit)?;
-        inputs.hear_of_cuts();
+        inputs.check_rates()?;
+        inputs.hear_of_sounds();
         Ok(inputs)
     }
 
@@ -94,6 +96,7 @@ impl Inputs {
                     remarks: self.remarks.clone(),
                     is_one_of_many: true,
                     is_part: self.is_part,
+                    sample_rate: self.sample_rate,
                 },
                 file,
             }

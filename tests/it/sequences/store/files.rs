@@ -159,3 +159,31 @@ fn a_folder_is_of_one_server_and_can_be_written() {
     "#);
     set(0o700);
 }
+
+#[test]
+fn the_log_says_what_a_crash_loses_and_that_nobody_uses_the_store() {
+    const DURABILITY: &str = "--sequence-durability is interval: a crash loses the sequences with steps that were not \
+                              stored yet, those of the last 700 ms; --sequence-durability step stores each before its \
+                              answer";
+    const UNUSED: &str = "no model uses --sequence-store: none is stateful, which takes --stateful, or \"stateful\": \
+                          true in a configuration file";
+    let folder = repository::folder();
+    let store = url(&folder.path().join("new"));
+    let interval = ["--sequence_store_interval_ms", "700"];
+    let said = |server: &Server| {
+        let log = server.log();
+        let told = |text: &str| log.matches(text).count();
+        (told(DURABILITY), told(UNUSED))
+    };
+    let [server]: [Server; 1] = serve(MODEL, &store, &interval);
+    assert_eq!(said(&server), (1, 0), "{}", server.log());
+    drop(server);
+    let chosen = [&interval[..], &["--sequence_durability", "interval"]].concat();
+    let [server]: [Server; 1] = serve(MODEL, &store, &chosen);
+    assert_eq!(said(&server), (0, 0), "{}", server.log());
+    drop(server);
+    let flags = [&["--sequence_store", &store], &STEP[..]].concat();
+    let server = Server::begin(MODEL, &model(MODEL), &flags);
+    server.wait_ready();
+    assert_eq!(said(&server), (0, 1), "{}", server.log());
+}

@@ -78,6 +78,7 @@ fn content(name: Option<&str>, dtype: Option<DataType>, content: Content) -> Inp
         remarks: RemarkListener::default(),
         is_one_of_many: false,
         is_part: false,
+        sample_rate: None,
     }
 }
 

@@ -94,6 +94,40 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
 }
 
 #[test]
+fn channels_that_are_mixed_and_rates_that_are_unusual_are_told() {
+    let told = |rate: u32, channels: usize, wanted: Option<u32>| {
+        let sound = Sound {
+            rate: Some(rate),
+            channels,
+            ..Sound::raw(vec![0.5; 4])
+        };
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(None, None, Content::Samples(sound)).at_rate(wanted);
+        let inputs = inputs.map_err(|error| error.to_string())?;
+        drop(inputs.on_remark(move |it| heard.lock().push((it.is_warning(), it.to_string()))));
+        let notes = notes.lock().clone();
+        Ok::<_, String>(notes)
+    };
+    let mixed = (
+        false,
+        "the sound has 2 channels, which are mixed into one".to_owned(),
+    );
+    let unusual = (
+        true,
+        "the sound has 44100 Hz and is sent as it is: a model of another rate, as of speech mostly 16000 Hz, answers \
+         wrongly; `ffmpeg -i in.wav -ar 16000 -ac 1 out.wav` resamples, and `--sample-rate 44100` says that the model \
+         takes this one"
+            .to_owned(),
+    );
+    assert_eq!(told(16_000, 1, None), Ok(vec![]));
+    assert_eq!(told(44_100, 2, None), Ok(vec![mixed.clone(), unusual]));
+    assert_eq!(told(44_100, 2, Some(44_100)), Ok(vec![mixed]));
+    let error = "the sound has 44100 Hz, expected 16000 Hz as the model takes";
+    assert_eq!(told(44_100, 1, Some(16_000)), Err(error.to_owned()));
+}
+
+#[test]
 fn images_of_one_input_have_their_files() {
     let images = ["a.png", "b.png"].map(|name| EncodedImage {
         name: name.to_owned(),
