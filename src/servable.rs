@@ -72,3 +72,20 @@ impl ServableInfo {
         Self { inputs, outputs }
     }
 }
+
+/// Step of the server with images, which clients leave to it, or that they must know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum ImageStep {
+    /// A mean is subtracted.
+    Mean,
+    /// Values are divided.
+    Scale,
+    /// Images are taken with blue before red.
+    Bgr,
+}
+
+impl ImageStep {
+    /// Property of metadata that has the steps.
+    pub const PROPERTY: &str = "images";
+}

@@ -4,7 +4,7 @@ use std::{fmt::Display, time::Duration};
 
 use ovms::{
     client::{
-        ClientResponse, ModelLabels, Opaque,
+        ClientResponse, ModelProperties, Opaque,
         output::{self, OfSequence, Summary, hexadecimal, number},
     },
     tensor::{ShapeText, Tensor, TensorMap, named, npy},
@@ -89,7 +89,7 @@ pub(super) fn show(
     whole: &Whole,
     show: &Show,
     only: Option<&str>,
-    of_model: &ModelLabels,
+    of_model: &ModelProperties,
 ) -> Result<(), Failure> {
     let (answer, sequence, files) = (&whole.answer, whole.of, whole.files.as_slice());
     // For people.
@@ -137,7 +137,7 @@ pub(super) fn show(
         }
         Show::Top { ranking, is_json } => {
             let (name, tensor) = one()?;
-            let mut ranked = ranking.of(name, tensor, of_model.of(name))?;
+            let mut ranked = ranking.of(name, tensor, of_model.labels_of(name))?;
             ranked.files = files_of_rows(tensor, ranked.rows.len(), files);
             if *is_json {
                 let (rows, labels) = (&ranked.rows, ranked.labels);

@@ -111,7 +111,7 @@ impl Job {
             Some(path) => saved::save(&sent.answer, path)?,
             None => Vec::new(),
         };
-        outputs::show(&sent, show, only.as_deref(), &model.labels)?;
+        outputs::show(&sent, show, only.as_deref(), &model.properties)?;
         saved.iter().for_each(|note| ui::note(note));
         sent.left.map_or(Ok(()), Err)
     }

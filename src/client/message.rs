@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
+    servable::ImageStep,
     tensor::{DataType, Dim, MAX_RANK, PartialShape, TensorMap, values::ValueError},
 };
 
@@ -58,36 +59,47 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
     pub outputs: Vec<TensorMetadata>,
-    /// Names of the scores, as far as the server tells: of all outputs, or of those that have names of their own.
+    /// What else the server tells of it.
     #[serde(skip)]
-    pub labels: ModelLabels,
+    pub properties: ModelProperties,
 }
 
-/// Names of the scores of a model, or of those that the outputs of a pipeline come from.
+/// Properties of a model in its metadata: names of the scores, of all outputs or of those that have names of their own, as
+/// the outputs of a pipeline may, and what the server does to images.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ModelLabels {
+pub struct ModelProperties {
     of_all: Vec<String>,
     of_outputs: BTreeMap<String, Vec<String>>,
+    /// Names of the steps.
+    images: Vec<String>,
 }
 
-impl ModelLabels {
+impl ModelProperties {
     /// Reads the properties that a server tells of a model.
     pub fn new<'a>(properties: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
-        let mut labels = Self::default();
+        let mut all = Self::default();
         for (name, text) in properties {
             let lines = text.lines().map(str::to_owned).collect();
             if name == "labels" {
-                labels.of_all = lines;
+                all.of_all = lines;
             } else if let Some(output) = name.strip_prefix("labels.") {
-                labels.of_outputs.insert(output.to_owned(), lines);
+                all.of_outputs.insert(output.to_owned(), lines);
+            } else if name == ImageStep::PROPERTY {
+                all.images = text.split_whitespace().map(str::to_owned).collect();
             }
         }
-        labels
+        all
     }
 
     /// Returns the names of the scores of an output; none if there are none.
-    pub fn of(&self, output: &str) -> &[String] {
+    pub fn labels_of(&self, output: &str) -> &[String] {
         self.of_outputs.get(output).unwrap_or(&self.of_all)
+    }
+
+    /// Returns whether the server does a step with images.
+    pub fn has_step(&self, step: ImageStep) -> bool {
+        let name: &str = step.into();
+        self.images.iter().any(|it| it == name)
     }
 }
 

@@ -44,8 +44,8 @@ pub use error::{
     AnswerError, BoxError, CallPhase, ClientError, RequestError, ServerError, ServerErrorCode,
 };
 pub use message::{
-    ClientResponse, LiveSequence, LiveSequences, ModelBatching, ModelId, ModelLabels,
-    ModelMetadata, Opaque, Request, TensorForm, TensorMetadata, header,
+    ClientResponse, LiveSequence, LiveSequences, ModelBatching, ModelId, ModelMetadata,
+    ModelProperties, Opaque, Request, TensorForm, TensorMetadata, header,
 };
 pub use stranger::ForeignAnswer;
 pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};

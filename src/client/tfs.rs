@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::{
     error::AnswerError,
     message::{
-        ClientResponse, ModelId, ModelLabels, ModelMetadata, ModelStatus, Request, TensorMetadata,
-        VersionStatus,
+        ClientResponse, ModelId, ModelMetadata, ModelProperties, ModelStatus, Request,
+        TensorMetadata, VersionStatus,
     },
     sequence,
 };
@@ -64,7 +64,7 @@ pub(super) fn metadata(
         name: model.name.clone(),
         versions: version.into_iter().collect(),
         platform: String::new(),
-        labels: ModelLabels::default(),
+        properties: ModelProperties::default(),
         inputs: tensors(signature.inputs),
         outputs: tensors(signature.outputs),
     })

@@ -26,6 +26,7 @@ use crate::{
     model::{self, Model, Version, keeper::Keeper},
     quota::ClientPlace,
     request::RequestOrigin,
+    servable::ImageStep,
     shared_memory::SharedMemory,
 };
 
@@ -266,6 +267,17 @@ impl Engine {
             .get(name)
             .cloned()
             .ok_or_else(not_found)
+    }
+
+    /// Returns what metadata say of a servable beyond its tensors: its [`labels`](Self::labels), and as `images` what the
+    /// server does to images, so that clients leave it.
+    pub fn properties(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
+        let mut properties = self.labels(facts);
+        if let ServableFacts::Model(loaded) = facts {
+            let images = loaded.spec.options.preprocessing.of_images();
+            properties.extend(images.map(|steps| (ImageStep::PROPERTY.to_owned(), steps.into())));
+        }
+        properties
     }
 
     /// Returns the names of the scores of a model, one per line, or of the models that the outputs of a pipeline come from, as

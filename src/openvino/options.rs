@@ -5,6 +5,7 @@ use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 use serde::Serialize;
 
 use crate::budget::Budget;
+use crate::servable::ImageStep;
 use crate::tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit};
 
 /// Options of a model load.
@@ -200,6 +201,20 @@ impl Preprocessing {
     /// Returns whether nothing is done.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns what clients must not do with images themselves, or must do otherwise, as metadata say it: the steps
+    /// that values go through, and the order of the colors if blue comes first.
+    pub fn of_images(&self) -> Option<String> {
+        let is_bgr = (self.color).is_some_and(|color| color.source == ColorFormat::Bgr);
+        let steps = [
+            (self.mean.is_some(), ImageStep::Mean),
+            (self.scale.is_some(), ImageStep::Scale),
+            (is_bgr, ImageStep::Bgr),
+        ];
+        let steps = steps.into_iter().filter(|(is_done, _)| *is_done);
+        let steps: Vec<&str> = steps.map(|(_, step)| step.into()).collect();
+        (!steps.is_empty()).then(|| steps.join(" "))
     }
 }
 

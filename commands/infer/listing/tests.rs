@@ -40,7 +40,7 @@ fn resnet(versions: &[&str]) -> MetadataRow {
             name: "resnet".to_owned(),
             versions: versions.iter().map(|it| (*it).to_owned()).collect(),
             platform: "OpenVINO".to_owned(),
-            labels: Default::default(),
+            properties: Default::default(),
             inputs: vec![tensor("pixels", "FP32", &image)],
             outputs: vec![
                 tensor("logits", "FP32", &[Dim::Any, Dim::Fixed(1000)]),

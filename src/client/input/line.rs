@@ -224,7 +224,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
-            labels: Default::default(),
+            properties: Default::default(),
             inputs: inputs
                 .iter()
                 .map(|name| TensorMetadata {

@@ -107,6 +107,16 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// Mean or scale are given for an image, and the server has some of its own.
+    PreparedTwice {
+        /// The name of the input.
+        input: String,
+    },
+    /// An image is sent with red before blue to a server that takes blue first.
+    OtherColors {
+        /// The name of the input.
+        input: String,
+    },
     /// Values that were scaled are rounded to whole numbers.
     Rounded {
         /// The name of the input.
@@ -124,7 +134,11 @@ impl InputRemark {
     pub fn is_warning(&self) -> bool {
         matches!(
             self,
-            Self::Unfinished { .. } | Self::Rest { .. } | Self::UnusualRate { .. }
+            Self::Unfinished { .. }
+                | Self::Rest { .. }
+                | Self::UnusualRate { .. }
+                | Self::PreparedTwice { .. }
+                | Self::OtherColors { .. }
         )
     }
 }
@@ -239,6 +253,16 @@ impl fmt::Display for InputRemark {
                 f,
                 "mean and scale look as if they were for values from 0 to 1, but pixels of input `{input}` are 0 to \
                  255: multiply both by 255, or use a preset, such as `--preset imagenet`"
+            ),
+            Self::PreparedTwice { input } => write!(
+                f,
+                "the server prepares images for input `{input}` with a mean or a scale of its own, so that pixels are \
+                 prepared twice: leave out `--preset`, `--mean`, and `--scale`"
+            ),
+            Self::OtherColors { input } => write!(
+                f,
+                "the server takes images for input `{input}` with blue before red, and this one is sent with red \
+                 first: add `--bgr`"
             ),
             Self::Rounded { input, dtype } => write!(
                 f,

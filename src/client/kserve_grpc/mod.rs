@@ -11,9 +11,9 @@ use super::{
     grpc::{EncodedMessage, Grpc, framed},
     load::ServerCounters,
     message::{
-        ClientResponse, ModelBatching, ModelId, ModelLabels, ModelMetadata, ModelStatus, Opaque,
-        Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model, lengths,
-        narrow, push_all,
+        ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelProperties, ModelStatus,
+        Opaque, Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model,
+        lengths, narrow, push_all,
     },
     protocol::{Call, Protocol, RawReply},
     stream::{RequestSender, ResponseReceiver},
@@ -171,7 +171,7 @@ pub(super) fn metadata(message: ModelMetadataResponse) -> ModelMetadata {
             .collect()
     };
     ModelMetadata {
-        labels: ModelLabels::new(&message.properties),
+        properties: ModelProperties::new(&message.properties),
         name: message.name,
         versions: message.versions,
         platform: message.platform,

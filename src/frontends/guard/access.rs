@@ -232,9 +232,12 @@ impl Access {
         }
     }
 
-    /// Returns the labels of what the sender may describe, see [`Engine::labels`].
-    pub(in crate::frontends) fn labels(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
-        self.engine.labels(facts)
+    /// Returns the properties of what the sender may describe, see [`Engine::properties`].
+    pub(in crate::frontends) fn properties(
+        &self,
+        facts: &ServableFacts,
+    ) -> Vec<(String, Arc<str>)> {
+        self.engine.properties(facts)
     }
 
     /// Finds a servable of which no more than its state is to be told.

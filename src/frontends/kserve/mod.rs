@@ -122,8 +122,8 @@ fn model_metadata(
         platform: PLATFORM.to_owned(),
         inputs: tensors(&info.inputs),
         outputs: tensors(&info.outputs),
-        properties: (engine.labels(&facts).into_iter())
-            .map(|(name, labels)| (name, (*labels).to_owned()))
+        properties: (engine.properties(&facts).into_iter())
+            .map(|(name, text)| (name, (*text).to_owned()))
             .collect(),
     };
     Ok((metadata, facts))

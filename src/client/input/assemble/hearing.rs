@@ -3,9 +3,10 @@
 use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
 use crate::{
     client::{
-        ModelMetadata,
+        ModelMetadata, ModelProperties,
         input::{SoundForm, remark::USUAL_RATE},
     },
+    servable::ImageStep,
     tensor::DataType,
 };
 
@@ -19,6 +20,10 @@ pub(super) struct Padding {
     pub(super) step: usize,
     /// The sampling rate, if it is known.
     pub(super) rate: Option<u32>,
+}
+
+fn is_image(given: &Given) -> bool {
+    matches!(given.content, Content::Image(_) | Content::Images(_))
 }
 
 impl Inputs {
@@ -145,13 +150,30 @@ impl Inputs {
     /// Reports what is to be done to the pixels of images where there are none. Of many requests another one may have
     /// an image: [`hear_of_end`](Self::hear_of_end) reports that none has.
     pub(super) fn hear_of_no_image(&self, named: &[(String, Given)]) {
-        let is_image =
-            |given: &Given| matches!(given.content, Content::Image(_) | Content::Images(_));
         let has_image = named.iter().any(|(_, given)| is_image(given));
         if self.is_one_of_many {
             self.remarks.see(has_image);
         } else if self.image.is_any_given() && !has_image {
             self.remarks.hear(InputRemark::NoImage);
+        }
+    }
+
+    /// Reports images whose pixels are prepared twice, here and by the server, or whose colors it takes otherwise.
+    pub(super) fn hear_of_steps(&self, named: &[(String, Given)], properties: &ModelProperties) {
+        let mut images = named.iter().filter(|(_, given)| is_image(given));
+        let Some((input, _)) = images.next() else {
+            return;
+        };
+        let has = |step| properties.has_step(step);
+        let (has_mean, has_scale) = (has(ImageStep::Mean), has(ImageStep::Scale));
+        let image = &self.image;
+        if (has_mean && !image.mean.is_empty()) || (has_scale && !image.scale.is_empty()) {
+            let input = input.clone();
+            self.remarks.hear(InputRemark::PreparedTwice { input });
+        }
+        if has(ImageStep::Bgr) && !image.is_bgr {
+            let input = input.clone();
+            self.remarks.hear(InputRemark::OtherColors { input });
         }
     }
 

@@ -331,6 +331,7 @@ impl Inputs {
     ) -> Result<Vec<(String, T)>, InputError> {
         let mut named = self.named(model)?;
         self.hear_of_no_image(&named);
+        self.hear_of_steps(&named, &model.properties);
         let mut filler = self.fill.map(Filler::new);
         let mut made = Vec::with_capacity(named.len());
         let mut missing = Vec::new();

@@ -124,7 +124,7 @@ mod tests {
             name: "m".to_owned(),
             versions: Vec::new(),
             platform: String::new(),
-            labels: Default::default(),
+            properties: Default::default(),
             inputs: vec![input("a"), input("b")],
             outputs: Vec::new(),
         }

@@ -23,7 +23,7 @@ fn model(inputs: &[Listed<'_>]) -> ModelMetadata {
         name: "m".to_owned(),
         versions: vec!["1".to_owned()],
         platform: String::new(),
-        labels: Default::default(),
+        properties: Default::default(),
         inputs: inputs
             .iter()
             .map(|(name, datatype, shape)| {

@@ -6,10 +6,13 @@ use parking_lot::Mutex;
 
 use super::{content, model, text};
 use crate::{
-    client::input::{
-        Argument, ImageOptions, SoundCut,
-        assemble::{Content, EncodedImage, Given, Inputs},
-        audio::Sound,
+    client::{
+        ModelProperties,
+        input::{
+            Argument, ImageOptions, SoundCut,
+            assemble::{Content, EncodedImage, Given, Inputs},
+            audio::Sound,
+        },
     },
     tensor::{DataType, Tensor},
 };
@@ -44,6 +47,64 @@ fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
         if !note.is_empty() {
             assert!(whole[0].tensor.data().ends_with(&[1, 1, 1, 1, 0, 0, 0, 0]));
         }
+    }
+}
+
+#[test]
+fn images_that_a_server_prepares_too_are_told() {
+    let file = image::RgbImage::from_pixel(1, 1, image::Rgb([10, 20, 30]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    file.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    let pixel = EncodedImage {
+        name: "a.png".to_owned(),
+        bytes: bytes.into_inner().into(),
+    };
+    for (images, image, expected) in [
+        (
+            "",
+            ImageOptions {
+                mean: vec![1.0],
+                ..ImageOptions::default()
+            },
+            "",
+        ),
+        ("mean scale", ImageOptions::default(), ""),
+        (
+            "mean",
+            ImageOptions {
+                mean: vec![9.0],
+                ..ImageOptions::default()
+            },
+            "the server prepares images for input `x` with a mean or a scale of its own, so that pixels are prepared \
+             twice: leave out `--preset`, `--mean`, and `--scale`",
+        ),
+        (
+            "bgr",
+            ImageOptions::default(),
+            "the server takes images for input `x` with blue before red, and this one is sent with red first: add `--bgr`",
+        ),
+        (
+            "bgr scale",
+            ImageOptions {
+                is_bgr: true,
+                ..ImageOptions::default()
+            },
+            "",
+        ),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let mut inputs = content(None, None, Content::Image(pixel.clone()));
+        inputs.image = image;
+        let inputs = inputs.on_remark(move |it| {
+            assert!(it.is_warning());
+            heard.lock().push(it.to_string());
+        });
+        let mut model = model(&[("x", "FP32", &[1, 3, 1, 1])]);
+        let properties = [("images".to_owned(), images.to_owned())];
+        model.properties = ModelProperties::new(properties.iter().map(|(name, text)| (name, text)));
+        inputs.whole(&model).unwrap();
+        assert_eq!(notes.lock().join(""), expected, "{images}");
     }
 }
 
