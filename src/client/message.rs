@@ -59,7 +59,7 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
     pub outputs: Vec<TensorMetadata>,
-    /// What else the server tells of it.
+    /// Names of the scores, and steps with images, as far as the server tells.
     #[serde(skip)]
     pub properties: ModelProperties,
 }
