@@ -125,6 +125,7 @@ pub(crate) struct InputArgs {
     #[arg(
         long,
         alias = "sampling-rate",
+        hide_short_help = true,
         value_name = "HZ",
         value_parser = clap::value_parser!(u32).range(1..)
     )]
