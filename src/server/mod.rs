@@ -46,7 +46,7 @@ use super::{
         rest::{HttpPort, Rest},
     },
     metrics::{Family, Metrics, NameError},
-    model::{Loaded, cleaner, keeper::Keeper},
+    model::{Loaded, Version, cleaner, keeper::Keeper},
     python,
     quota::Clients,
     shared_memory::SharedMemory,
@@ -157,6 +157,13 @@ fn nothing_served(engine: &Engine, errors: &[ReloadError]) -> Option<String> {
         "the server is ready, but {what}; the errors above say why. `/v2/models/NAME/ready` reports one of them, and \
          `ovms_loads` counts loads that failed"
     ))
+}
+
+/// Returns whether a version is stateful, or may come to be, or nothing is served that could tell.
+fn may_have_sequences(engine: &Engine) -> bool {
+    let is_stateful = |loaded: Arc<Loaded>| loaded.is_stateful();
+    let may_have = |version: Arc<Version>| version.loaded().map_or(true, is_stateful);
+    engine.servables().is_empty() || engine.versions().into_iter().any(may_have)
 }
 
 /// Serves until `shutdown` is done; `access` gets a line for each request.
@@ -298,18 +305,13 @@ pub async fn serve(
         // Before the word that it is ready, not whenever the task has its turn.
         auth.warn_of_unserved();
     }
+    // What failed to load may be a stateful model.
+    if keeper.is_some() && errors.is_empty() && !may_have_sequences(&engine) {
+        tracing::warn!("{STORE_WITHOUT_MODEL}");
+    }
     tracing::info!("ready");
     if let Some(warning) = nothing_served(&engine, &errors) {
         tracing::warn!("{warning}");
-    }
-    // What failed to load may be a stateful model.
-    let versions = engine.versions();
-    let is_stateful = |loaded: Arc<Loaded>| loaded.is_stateful();
-    let mut loaded = versions.iter().map(|version| version.loaded());
-    let has_sequences = loaded.any(|loaded| loaded.map_or(true, is_stateful));
-    let has_sequences = has_sequences || engine.servables().is_empty();
-    if keeper.is_some() && errors.is_empty() && !has_sequences {
-        tracing::warn!("{STORE_WITHOUT_MODEL}");
     }
     observer.ready(&engine, &errors);
     drop(errors);
