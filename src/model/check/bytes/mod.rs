@@ -14,7 +14,7 @@ use crate::{
     request::{Data, Dialect, InputTensor},
     servable::TensorInfo,
     tensor::{
-        DataType,
+        DataType, Dim,
         images::{ImageError, ImageTensor, PixelLimit},
         strings::Strings,
     },
@@ -281,6 +281,10 @@ impl Planned<'_> {
     }
 }
 
+/// Continuation of the refusal of images of another size, where any number of them is taken.
+const OPEN_BATCH: &str =
+    " - images are resized where no dimension is -1: with a batch size such as 1:8";
+
 fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
     let refused = match &error {
         // Not an error of this request.
@@ -322,7 +326,15 @@ fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
                  image {index} has another than the first"
             ),
         ),
-        ImageError::Shape(actual) => unfit_shape(expected, actual),
+        ImageError::Shape(actual) => {
+            let unfit = unfit_shape(expected, actual);
+            match expected.shape.0.as_slice() {
+                [batch @ .., Dim::Fixed(_), Dim::Fixed(_), _] if batch.contains(&Dim::Any) => {
+                    unfit.with_more(OPEN_BATCH)
+                }
+                _ => unfit,
+            }
+        }
         ImageError::TooLarge => refused(expected, format_args!("Image parsing failed - {error}")),
     };
     refused.with_source(error)

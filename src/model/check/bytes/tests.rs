@@ -154,6 +154,7 @@ fn each_error_of_images_has_its_text() {
     let png = include_bytes!("../../../../fixtures/images/ring.png").as_slice();
     let jpeg = include_bytes!("../../../../fixtures/images/star.jpg").as_slice();
     let any = [ANY, ANY, ANY, Dim::Fixed(3)];
+    let open_batch = [ANY, Dim::Fixed(2), Dim::Fixed(2), Dim::Fixed(3)];
     let grey = [1, 2, 2, 1].map(Dim::Fixed);
     let texts = [
         refused(&images, kserve, &[1, 1], typed(&[png])),
@@ -193,6 +194,12 @@ fn each_error_of_images_has_its_text() {
             &[1],
             typed(&[png]),
         ),
+        refused(
+            &info(DataType::F32, &open_batch, "NHWC"),
+            kserve,
+            &[1],
+            typed(&[png]),
+        ),
         refused(&info(DataType::F32, &any, "NHWC"), kserve, &[0], typed(&[])),
     ];
     insta::assert_snapshot!(texts.join("\n"), @"
@@ -208,6 +215,7 @@ fn each_error_of_images_has_its_text() {
     Invalid number of channels in binary input - Expected: 1; Actual: 3 in image 0; input name: in
     Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: in
     Invalid input shape - Expected: (1,2,2,3); Actual: (1,224,224,3); input name: in
+    Invalid input shape - Expected: (-1,2,2,3); Actual: (1,224,224,3); input name: in - images are resized where no dimension is -1: with a batch size such as 1:8
     Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: in
     ");
 }
