@@ -15,6 +15,9 @@ use crate::{
 /// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
 const MAX: usize = 100;
 
+/// Key at the top of a file that tells editors its schema.
+const SCHEMA: &str = "$schema";
+
 /// Precedence among the values of a duplicate key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twice {
@@ -238,6 +241,10 @@ impl<'a> Node<'a> {
                 continue;
             };
             let key = name.value.as_ref();
+            let is_schema = key == SCHEMA && matches!(property.value, Value::StringLit(_));
+            if is_schema && self.path.is_empty() {
+                continue;
+            }
             let at = (name.range.start, name.range.end);
             let path = self.below(key);
             if let Some(&first) = seen.get(key) {

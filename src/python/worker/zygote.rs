@@ -36,6 +36,10 @@ const DESCRIPTOR: i32 = 3;
 /// The most bytes of a message.
 const MAX_MESSAGE: usize = 4096;
 
+/// Time that workers have to end by themselves once nothing is asked of them any more: they print what has no line end
+/// yet.
+const OWN_END: Duration = Duration::from_millis(500);
+
 /// Request for a worker.
 pub(super) struct Request<'a> {
     /// Its side of the link.
@@ -222,6 +226,7 @@ impl Zygote {
             Reply::Ended { ended, status } => {
                 if let Some(exit) = state.exits.remove(&ended) {
                     exit.tell(Ended::of_wait(status));
+                    self.end.notify_all();
                 }
             }
         }
@@ -285,14 +290,21 @@ fn path(folder: &Path) -> std::ffi::OsString {
     std::env::join_paths(folders).unwrap_or_else(|_| folder.into())
 }
 
-/// Ends all workers, and waits until they have gone, but no longer than a limit.
+/// Waits for workers that come to their end, ends all others, and waits until they have gone, all within a limit.
 pub(in crate::python) fn stop(limit: Duration) {
     let zygotes = std::mem::take(&mut *ZYGOTES.lock());
+    let end = Instant::now() + limit;
+    let own = Instant::now() + limit.min(OWN_END);
+    for zygote in zygotes.values() {
+        let left = own.saturating_duration_since(Instant::now());
+        let mut state = zygote.state.lock();
+        let has_workers = |state: &mut State| !state.has_ended && !state.exits.is_empty();
+        zygote.end.wait_while_for(&mut state, has_workers, left);
+    }
     for zygote in zygotes.values() {
         // Its end of the socket ends too.
         let _ = rustix::net::shutdown(&zygote.socket, rustix::net::Shutdown::Both);
     }
-    let end = Instant::now() + limit;
     for zygote in zygotes.values() {
         let left = end.saturating_duration_since(Instant::now());
         let mut state = zygote.state.lock();

@@ -117,6 +117,7 @@ const MODEL_INVALID: &[&str] = &[
 
 /// Valid contents of a file beside its models.
 const ROOT_VALID: &[&str] = &[
+    r#""$schema": "config.schema.json""#,
     r#""pipeline_config_list": []"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": [], "outputs": []}]"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": ["a"], "nodes": [
@@ -146,6 +147,8 @@ const ROOT_VALID: &[&str] = &[
 ];
 
 const ROOT_INVALID: &[&str] = &[
+    r#""$schema": 1"#,
+    r#""custom_loader_config_list": [{"$schema": "s", "config": {"loader_name": "l", "library_path": "l"}}]"#,
     r#""unknown": 1"#,
     r#""pipeline_config_list": {}"#,
     r#""pipeline_config_list": [{"name": "p", "inputs": [], "nodes": []}]"#,

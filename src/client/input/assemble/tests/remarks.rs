@@ -100,7 +100,7 @@ fn images_that_a_server_prepares_too_are_told() {
             assert!(it.is_warning());
             heard.lock().push(it.to_string());
         });
-        let mut model = model(&[("x", "FP32", &[1, 3, 1, 1])]);
+        let mut model = model(&[("x", "FP32", &[1, 3, 4, 4])]);
         let properties = [("images".to_owned(), images.to_owned())];
         model.properties = ModelProperties::new(properties.iter().map(|(name, text)| (name, text)));
         inputs.whole(&model).unwrap();
