@@ -121,7 +121,7 @@ async fn open_store(
 }
 
 /// Warning of a store that no sequence will ever be in.
-pub const STORE_WITHOUT_MODEL: &str = "no model uses --sequence-store: none is stateful, which takes --stateful, or \
+const STORE_WITHOUT_MODEL: &str = "no model uses --sequence-store: none is stateful, which takes --stateful, or \
      \"stateful\": true in a configuration file";
 
 /// The most names that a warning has.

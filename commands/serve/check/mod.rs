@@ -64,8 +64,6 @@ struct Report {
     is_syntax: bool,
     /// Whether there is a store of sequences.
     has_store: bool,
-    /// Whether any model is stateful.
-    has_stateful: bool,
     /// Reasons for unread models, with their names.
     unread: BTreeMap<String, Vec<String>>,
     /// Next steps.
@@ -178,17 +176,6 @@ impl Report {
                     Ok(()) => {}
                 }
             }
-        }
-        // What is refused may be a stateful model.
-        if self.has_store
-            && !self.has_stateful
-            && !self.rows.is_empty()
-            && self.findings.errors.is_empty()
-        {
-            self.record(ServeFinding::text(
-                Severity::Warning,
-                server::STORE_WITHOUT_MODEL.to_owned(),
-            ));
         }
         self.identities(&config.settings);
         self.traces(&config.settings.flags);

@@ -252,7 +252,6 @@ impl Report {
     ) {
         let of = format!("{origin}model `{}`", model.name);
         let options = &model.load;
-        self.has_stateful |= model.stateful.is_some();
         if self.has_store && model.stateful.is_some() && options.state_mode == StateMode::Requests {
             let text = format!(": {}", not_stored(options));
             let about = (&*model.name, file);
