@@ -247,6 +247,9 @@ impl<'a> RequestFeed<'a> {
                 let Some(Line { number, text }) = lines.next().await? else {
                     return match self.role {
                         Role::Steps if self.given == 0 => Err(no_steps()),
+                        Role::Stream(kind) if self.given == 0 => {
+                            Err(no_requests(kind, &lines.source))
+                        }
                         Role::Steps | Role::Stream(_) => {
                             self.inputs.hear_of_end();
                             Ok(None)
@@ -398,6 +401,12 @@ fn no_steps() -> Failure {
     Failure::usage("standard input has no steps").hint(
         "each line is a step: an object of inputs by name, or the value of a model's one input",
     )
+}
+
+/// Returns the failure of a source without a line, which a server would only see as a stream that ends too early.
+fn no_requests(kind: FailureKind, source: &str) -> Failure {
+    let failure = Failure::new(kind, format!("{source} has no requests"));
+    failure.hint("each line is one, as a JSON object")
 }
 
 /// Samples of standard input, step by step.
