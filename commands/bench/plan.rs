@@ -247,7 +247,17 @@ fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
 
 /// Reads a report of `--save`.
 fn read_report(path: &Path) -> Result<BenchReport, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::cannot("read", path, &error))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        let failure = Failure::cannot("read", path, &error);
+        match error.kind() {
+            // The first run of a check that repeats itself has nothing to compare with.
+            io::ErrorKind::NotFound => failure.hint(format!(
+                "the first run makes it: `--save {}` without `--against`",
+                path.display()
+            )),
+            _ => failure,
+        }
+    })?;
     let report: BenchReport = serde_json::from_str(&text).map_err(|error| {
         Failure::failed(format!("{} is no report of `ovms bench`", path.display()))
             .caused_by(&error)
@@ -278,19 +288,22 @@ fn check_ending(path: &Path) -> Result<(), Failure> {
     Err(Failure::usage(text).hint(hint))
 }
 
-/// Checks that a file can be written, as far as that is known before a run of minutes.
+/// Checks that a file can be written, as far as that is known before a run of minutes. Folders that are missing are made
+/// when there is something to write.
 fn check_folder(path: &Path) -> Result<(), Failure> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
     if path.is_dir() {
         return Err(Failure::usage(format!("{} is a folder", path.display())));
     }
-    match fs::metadata(folder) {
-        Ok(_) => whole_file::check(path).map_err(|error| Failure::cannot("write", path, &error)),
-        Err(error) => Err(Failure::cannot("write to", folder, &error)),
+    let cannot = |error: io::Error| Failure::cannot("write", path, &error);
+    let mut place = path;
+    while let Some(folder) = place.parent().filter(|it| *it != Path::new("")) {
+        match fs::metadata(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => place = folder,
+            Err(error) => return Err(cannot(error)),
+            Ok(_) => break,
+        }
     }
+    whole_file::check(place).map_err(cannot)
 }
 
 fn read_lines(path: &Path) -> Result<RequestLines, Failure> {

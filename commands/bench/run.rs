@@ -1,6 +1,10 @@
 //! A run: connect, probe, measure, show, judge.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    fs,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use ovms::client::{
     Client, ModelMetadata,
@@ -164,7 +168,7 @@ impl BenchPlan {
         let kept = against.zip(self.why_no_base(report));
         let saved = place.filter(|_| kept.is_none());
         if let Some(path) = saved {
-            save::write(path, json() + "\n", true)?;
+            write(path, json() + "\n")?;
         }
         if let Some((path, reason)) = kept {
             let path = path.display();
@@ -173,7 +177,7 @@ impl BenchPlan {
             ));
         }
         if let Some(path) = &self.output.html {
-            save::write(path, html::report(report), true)?;
+            write(path, html::report(report))?;
         }
         for note in notes(report) {
             ui::note(&note);
@@ -224,6 +228,14 @@ impl BenchPlan {
 /// Returns name and version of the server, if it says so.
 async fn server_of(client: &Client) -> Option<String> {
     let metadata = client.server_metadata().await.ok().flatten()?;
+/// Writes a file, or replaces it, and makes the folders that are missing.
+fn write(path: &Path, contents: String) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::cannot("make the folder", folder, &error))?;
+    save::write(path, contents, true)
+}
+
     Some(format!("{} {}", metadata.name, metadata.version))
 }
 

@@ -262,11 +262,6 @@ fn errors_before_the_load_are_told_as_they_are() {
     error: the model has no input `c`
     hint: the inputs are `b`
     ");
-    insta::assert_snapshot!(said(&["dummy", "--save", "missing/a.json"]), @"
-    exit 1
-    error: cannot write to missing
-      caused by: No such file or directory (os error 2)
-    ");
     insta::assert_snapshot!(said(&["dummy", "--concurrency", "1.5"]), @"
     exit 64
     error: found 1.5 requests at once, expected whole numbers up to 65535

@@ -86,6 +86,38 @@ fn levels_that_were_not_measured_do_not_pass() {
 }
 
 #[test]
+fn the_first_run_makes_the_report_and_its_folder() {
+    let server = Server::shared("dummy");
+    let folder = repository::folder();
+    let saved = folder.path().join("a/b/base.json");
+    let saved = saved.to_str().unwrap();
+    let gate = ["dummy", "--save", saved, "--against", saved];
+    let run = bench(server, GRPC, &[&gate[..], &SHORT].concat());
+    let said = run
+        .failure()
+        .replace(folder.path().to_str().unwrap(), "DIR");
+    insta::assert_snapshot!(said, @"
+    exit 1
+    error: cannot read DIR/a/b/base.json
+      caused by: No such file or directory (os error 2)
+    hint: the first run makes it: `--save DIR/a/b/base.json` without `--against`
+    ");
+    assert!(!folder.path().join("a").exists());
+    report(server, GRPC, &gate[..3]);
+    assert!(fs::metadata(saved).unwrap().is_file());
+    let below = format!("{saved}/x/y.json");
+    let run = bench(server, GRPC, &["dummy", "--save", &below]);
+    let said = run
+        .failure()
+        .replace(folder.path().to_str().unwrap(), "DIR");
+    insta::assert_snapshot!(said, @"
+    exit 1
+    error: cannot write DIR/a/b/base.json/x/y.json
+      caused by: Not a directory (os error 20)
+    ");
+}
+
+#[test]
 fn lines_of_levels_leave_the_comparison_to_stderr() {
     let server = Server::shared("dummy");
     let (_folder, saved) = &base(server, &[]);
