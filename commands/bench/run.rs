@@ -193,6 +193,9 @@ impl BenchPlan {
         for warning in self.before.iter().flat_map(|it| differences(it, report)) {
             ui::warn(&warning);
         }
+        for warning in uncertain(report) {
+            ui::warn(&warning);
+        }
         if self.before.is_some() && report.comparison.is_empty() {
             ui::warn("warning: the report of `--against` has none of these levels");
         }
@@ -225,9 +228,6 @@ impl BenchPlan {
     }
 }
 
-/// Returns name and version of the server, if it says so.
-async fn server_of(client: &Client) -> Option<String> {
-    let metadata = client.server_metadata().await.ok().flatten()?;
 /// Writes a file, or replaces it, and makes the folders that are missing.
 fn write(path: &Path, contents: String) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -236,6 +236,9 @@ fn write(path: &Path, contents: String) -> Result<(), Failure> {
     save::write(path, contents, true)
 }
 
+/// Returns name and version of the server, if it says so.
+async fn server_of(client: &Client) -> Option<String> {
+    let metadata = client.server_metadata().await.ok().flatten()?;
     Some(format!("{} {}", metadata.name, metadata.version))
 }
 
@@ -258,6 +261,22 @@ fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Returns what could not be compared, because the windows vary too much.
+fn uncertain(report: &BenchReport) -> Vec<String> {
+    let warning = |it: &Comparison| {
+        let metrics: Vec<String> = it.uncertain().map(|it| it.metric.to_string()).collect();
+        (!metrics.is_empty()).then(|| {
+            format!(
+                "warning: at {} the comparison of {} is too uncertain for a verdict; `--windows 10` in both runs \
+                 narrows the intervals",
+                level_name(it.concurrency, it.target_rate),
+                metrics.join(", ")
+            )
+        })
+    };
+    report.comparison.iter().filter_map(warning).collect()
 }
 
 /// Lists inputs, the first few of them.
@@ -321,7 +340,7 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LevelEnd, differences, notes};
+    use super::{Comparison, LevelEnd, differences, notes, uncertain};
     use crate::bench::report::{example, example_of_one_window};
 
     #[test]
@@ -342,6 +361,19 @@ mod tests {
         old.inputs.clear();
         after.model = old.model.clone();
         assert_eq!(differences(&old, &after), [""; 0]);
+    }
+
+    #[test]
+    fn a_comparison_that_tells_nothing_is_warned_of() {
+        let before = example();
+        let mut after = example();
+        assert_eq!(uncertain(&after), [""; 0]);
+        for (window, p99) in after.levels[0].windows.iter_mut().zip([2e3, 20e3, 2.2e3]) {
+            window.latency_us.as_mut().unwrap().p99 = p99;
+        }
+        let compared = Comparison::of(&before.levels[0], &after.levels[0]);
+        after.comparison = vec![compared];
+        insta::assert_snapshot!(uncertain(&after).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict; `--windows 10` in both runs narrows the intervals");
     }
 
     #[test]

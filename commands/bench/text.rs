@@ -225,7 +225,7 @@ fn compared(level: &str, it: &MetricDifference) -> Vec<Cell> {
         || ui::NOTHING.to_owned(),
         |(low, high)| format!("{} to {}", percent(low), percent(high)),
     );
-    let (verdict, tone) = verdict(it.difference);
+    let (verdict, tone) = verdict(it);
     vec![
         level.to_owned().into(),
         it.metric.to_string().into(),
@@ -238,10 +238,11 @@ fn compared(level: &str, it: &MetricDifference) -> Vec<Cell> {
 }
 
 /// Returns the words for a verdict.
-pub(super) fn verdict(difference: Difference) -> (&'static str, Option<Tone>) {
-    match difference {
+pub(super) fn verdict(it: &MetricDifference) -> (&'static str, Option<Tone>) {
+    match it.difference {
         Difference::Better => ("better", Some(Tone::Good)),
         Difference::Worse => ("worse", Some(Tone::Bad)),
+        Difference::None if it.uncertain => ("too uncertain", Some(Tone::Warn)),
         Difference::None => ("no difference", None),
         Difference::Unknown => ("too few windows", Some(Tone::Warn)),
     }

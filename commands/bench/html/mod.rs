@@ -293,7 +293,7 @@ fn comparison(report: &BenchReport) -> Vec<[String; 6]> {
                 format!("{} → {}", value(it.before), value(it.after)),
                 percent(it.change),
                 interval,
-                verdict(it.difference).0.to_owned(),
+                verdict(it).0.to_owned(),
             ]);
         }
     }

@@ -11,6 +11,10 @@ const T: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
+/// Half the width of an interval, as a share of the value before, from which on it tells nothing: something half as slow
+/// again would not be seen.
+const WIDE: f64 = 0.5;
+
 /// Figure that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize)]
 #[strum(serialize_all = "lowercase")]
@@ -57,6 +61,8 @@ pub struct MetricDifference {
     pub interval: Option<(f64, f64)>,
     /// Verdict.
     pub difference: Difference,
+    /// Whether the interval is so wide that a verdict of no difference says nothing.
+    pub uncertain: bool,
 }
 
 /// Comparison of a level with an earlier report of it.
@@ -101,6 +107,11 @@ impl Comparison {
         metrics.any(|it| it.difference != Difference::Unknown)
     }
 
+    /// Returns the metrics of which the windows vary so much that nothing can be said of them.
+    pub fn uncertain(&self) -> impl Iterator<Item = &MetricDifference> {
+        self.metrics.iter().filter(|it| it.uncertain)
+    }
+
     /// Returns the metrics that are worse by more than chance, and by more than a share of their value before.
     pub fn worse_by(&self, margin: f64) -> impl Iterator<Item = &MetricDifference> {
         let metrics = self.metrics.iter();
@@ -130,10 +141,10 @@ impl MetricDifference {
         if old <= 0.0 {
             return None;
         }
-        let interval = welch(before, after).map(|half| {
-            let difference = new - old;
-            ((difference - half) / old, (difference + half) / old)
-        });
+        let change = (new - old) / old;
+        let half = welch(before, after).map(|half| half / old);
+        // What is above zero loses no more than all of it.
+        let interval = half.map(|half| ((change - half).max(-1.0), change + half));
         let difference = match interval {
             None => Difference::Unknown,
             Some((low, high)) if low <= 0.0 && high >= 0.0 => Difference::None,
@@ -144,9 +155,10 @@ impl MetricDifference {
             metric,
             before: old,
             after: new,
-            change: (new - old) / old,
+            change,
             interval,
             difference,
+            uncertain: difference == Difference::None && half.is_some_and(|half| half > WIDE),
         })
     }
 }
@@ -224,6 +236,25 @@ mod tests {
             Difference::Unknown
         );
         assert_eq!(MetricDifference::of(Metric::Rate, &[], &[1.0]), None);
+    }
+
+    /// With a few windows, of which one is an outlier, the quantile alone is 4.3 times the deviation.
+    #[test]
+    fn an_interval_without_a_verdict_is_uncertain_if_it_is_wide() {
+        let of = |before: [f64; 3], after: [f64; 3]| {
+            MetricDifference::of(Metric::P99, &before, &after).unwrap()
+        };
+        let wide = of([1.0, 1.1, 0.9], [2.0, 20.0, 2.15]);
+        assert!((wide.change - 7.05).abs() < 0.01, "{wide:?}");
+        let (low, high) = wide.interval.unwrap();
+        assert!((low - -1.0).abs() < 1e-9 && high > 10.0, "{wide:?}");
+        assert_eq!((wide.difference, wide.uncertain), (Difference::None, true));
+        let narrow = of([1.0, 1.1, 0.9], [1.0, 1.05, 0.95]);
+        let found = (narrow.difference, narrow.uncertain);
+        assert_eq!(found, (Difference::None, false), "{narrow:?}");
+        let worse = of([1.0, 1.1, 0.9], [9.0, 9.5, 8.5]);
+        let found = (worse.difference, worse.uncertain);
+        assert_eq!(found, (Difference::Worse, false), "{worse:?}");
     }
 
     /// Checked against scipy: `ttest_ind(a, b, equal_var=False).confidence_interval()`, but for the degrees of
