@@ -360,6 +360,11 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Json(error) if error.classify() != Category::Data => {
             format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
         }
+/// Returns whether a JSON value is whole, and a line below it has more.
+fn has_more_lines(error: &serde_json::Error) -> bool {
+    error.line() > 1 && error.to_string().starts_with("trailing characters")
+}
+
         ValueProblem::Piped(_) => {
             format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
         }
@@ -367,6 +372,10 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Dtype {
             found: DataType::I16,
             expected,
+        ValueProblem::Piped(error) if has_more_lines(error) => format!(
+            "several lines are several requests: `--stream -i {name}=-` sends each as one, and `--stream --requests \
+             FILE` those of a file"
+        ),
         } if expected.is_float() => format!(
             "`-i {name}:{expected}=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only \
              as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
