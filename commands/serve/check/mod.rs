@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     io,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -50,7 +51,7 @@ use crate::{
         facts::{ConfigurationFacts, Reported},
     },
     places,
-    ui::{Cell, Look, NOTHING, OutputFormat, Table, Tone},
+    ui::{self, Cell, Look, NOTHING, OutputFormat, Table, Tone},
 };
 
 /// Results of a check.
@@ -130,6 +131,9 @@ impl Report {
     fn look(&mut self, flags: Flags, paths: Vec<PathBuf>) -> Result<(), Failure> {
         let mut config = configured(flags, paths).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.flags)?;
+        if !self.is_syntax {
+            warn_of_taken_ports(&config.settings);
+        }
         self.has_store = config.settings.sequence_store.is_some();
         for warning in std::mem::take(&mut config.warnings) {
             self.record(ServeFinding::text(Severity::Warning, warning));
@@ -384,6 +388,40 @@ impl Report {
             versions,
             state,
         });
+    }
+}
+
+/// Warns of ports of the flags that are taken at the moment. A check needs none, and by the time of the start they may be
+/// free: it is no finding.
+fn warn_of_taken_ports(settings: &ServerSettings) {
+    // Those of the example are not given.
+    if settings.flags.demo {
+        return;
+    }
+    for (flag, port, addresses) in [
+        ("--port", settings.port, &settings.grpc_bind_addresses),
+        (
+            "--rest-port",
+            settings.rest_port,
+            &settings.rest_bind_addresses,
+        ),
+        (
+            "--management-port",
+            settings.management_port,
+            &settings.management_bind_addresses,
+        ),
+    ] {
+        let loopback = ["0.0.0.0", "::", "127.0.0.1", "localhost"];
+        let has_loopback = addresses.iter().any(|it| loopback.contains(&it.as_str()));
+        let Some(port) = port.filter(|_| has_loopback) else {
+            continue;
+        };
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        if bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+            ui::warn(&format!(
+                "warning: port {port} of {flag} is taken now, and a server would not start"
+            ));
+        }
     }
 }
 

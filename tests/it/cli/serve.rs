@@ -229,3 +229,42 @@ fn the_demo_serves_the_classifier() {
         "{scores:?}"
     );
 }
+
+#[test]
+fn a_check_warns_of_ports_that_are_taken() {
+    let server = Server::shared("dummy");
+    let free = free_ports().1;
+    let check = |flag: &str, rest_port: u16| {
+        let dummy = model("dummy");
+        let ports = [
+            format!("--port={}", server.port),
+            format!("--rest-port={rest_port}"),
+        ];
+        let run = cli::ovms(
+            [
+                "serve",
+                flag,
+                "--model-name=dummy",
+                "--model-path",
+                dummy.to_str().unwrap(),
+            ]
+            .into_iter()
+            .chain(ports.iter().map(String::as_str)),
+        );
+        let names = [(server.port, "GRPC"), (server.rest_port, "REST")];
+        let said = run.failure();
+        names.iter().fold(said, |said, (port, name)| {
+            said.replace(&port.to_string(), name)
+        })
+    };
+    insta::assert_snapshot!(check("--check", free), @"
+    exit 0
+    warning: port GRPC of --port is taken now, and a server would not start
+    ");
+    insta::assert_snapshot!(check("--check", server.rest_port), @"
+    exit 0
+    warning: port GRPC of --port is taken now, and a server would not start
+    warning: port REST of --rest-port is taken now, and a server would not start
+    ");
+    insta::assert_snapshot!(check("--check=syntax", free), @"exit 0");
+}
