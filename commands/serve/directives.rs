@@ -119,7 +119,7 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     let name = model_name(args)?;
     let base_path = match (&args.flags.model_path, repository_path(&args.flags)) {
         // Relative to the file, as all paths in it.
-        (Some(path), _) => path.clone(),
+        (Some(given), _) => without_parents(&path, given),
         // Relative to where we are.
         (None, Some(repository)) => {
             let folder = repository.join(name);
@@ -149,15 +149,40 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     done(args, &path, name, "added")
 }
 
+/// Returns the path of a model as an absolute one if it goes through `..`, which the server does not accept.
+fn without_parents(file: &Path, given: &Path) -> PathBuf {
+    let mut parts = given.components();
+    if given.to_string_lossy().contains("://") || !parts.any(|it| it == Component::ParentDir) {
+        return given.to_owned();
+    }
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let whole = folder.join(given);
+    let found = whole.canonicalize().unwrap_or_else(|_| {
+        // What does not exist yet has no links to follow.
+        let start = std::path::absolute(&whole).unwrap_or(whole);
+        start.components().fold(PathBuf::new(), |mut path, part| {
+            match part {
+                Component::ParentDir => drop(path.pop()),
+                part => path.push(part),
+            }
+            path
+        })
+    });
+    ui::warn(&format!(
+        "note: the path is written as {}, since the server does not accept paths through `..`",
+        found.display()
+    ));
+    found
+}
+
 /// Notes that nothing exists at the path of a model, which may come later.
 fn note_missing(file: &Path, base_path: &Path) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let found = folder.join(base_path);
     let found = std::path::absolute(&found).unwrap_or(found);
-    let mut parts = base_path.components();
-    if parts.any(|part| part == Component::ParentDir) {
-        ui::warn("note: the server does not accept paths through `..`");
-    }
     if found.exists() {
         return;
     }
