@@ -14,7 +14,7 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use super::{handshake::handshake, refusal::next_steps};
+use super::{handshake::handshake, refusal::next_steps, socket};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -26,6 +26,9 @@ pub(crate) fn client(error: ClientError) -> Failure {
     let was_closed = matches!(error, ClientError::Closed { .. });
     match error {
         ClientError::Unreachable { address, source } | ClientError::Closed { address, source } => {
+            if let Some(failure) = socket::none(&address) {
+                return failure;
+            }
             let (text, hint) = match TlsProblem::of(&*source) {
                 Some(problem) => {
                     let report = handshake(&problem, &address);
@@ -36,7 +39,8 @@ pub(crate) fn client(error: ClientError) -> Failure {
                         true => "has the server stopped meanwhile? Its log may say more",
                         false => "is `ovms serve` running? `--url` names another address",
                     };
-                    (text, hint.to_owned())
+                    let of_socket = address.host().and_then(|it| socket::without_scheme(it.0));
+                    (text, of_socket.unwrap_or_else(|| hint.to_owned()))
                 }
             };
             let failure = Failure::new(FailureKind::Unreachable, text);
@@ -93,6 +97,9 @@ pub(crate) fn client(error: ClientError) -> Failure {
 pub(crate) fn address(url: &str, error: &AddressError) -> Failure {
     let text = format!("cannot use the address `{url}`");
     let failure = Failure::usage(text).caused_by(error);
+    if let Some(hint) = socket::without_scheme(url) {
+        return failure.hint(hint);
+    }
     match error {
         AddressError::OtherApi { .. } => failure
             .hint("leave `grpc://` or `grpcs://` out, or `--api`; REST over TLS is `https://`"),
@@ -353,6 +360,11 @@ fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
     }
 }
 
+/// Returns whether a JSON value is whole, and a line below it has more.
+fn has_more_lines(error: &serde_json::Error) -> bool {
+    error.line() > 1 && error.to_string().starts_with("trailing characters")
+}
+
 fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
     Some(match problem {
         ValueProblem::NoDatatype => format!("write it: `-i {name}:FP32=…`"),
@@ -360,11 +372,10 @@ fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
         ValueProblem::Json(error) if error.classify() != Category::Data => {
             format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
         }
-/// Returns whether a JSON value is whole, and a line below it has more.
-fn has_more_lines(error: &serde_json::Error) -> bool {
-    error.line() > 1 && error.to_string().starts_with("trailing characters")
-}
-
+        ValueProblem::Piped(error) if has_more_lines(error) => format!(
+            "several lines are several requests: `--stream -i {name}=-` sends each as one, and `--stream --requests \
+             FILE` those of a file"
+        ),
         ValueProblem::Piped(_) => {
             format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
         }
@@ -372,10 +383,6 @@ fn has_more_lines(error: &serde_json::Error) -> bool {
         ValueProblem::Dtype {
             found: DataType::I16,
             expected,
-        ValueProblem::Piped(error) if has_more_lines(error) => format!(
-            "several lines are several requests: `--stream -i {name}=-` sends each as one, and `--stream --requests \
-             FILE` those of a file"
-        ),
         } if expected.is_float() => format!(
             "`-i {name}:{expected}=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only \
              as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"

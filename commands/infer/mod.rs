@@ -21,6 +21,7 @@ mod refusal;
 mod run;
 mod saved;
 mod sequence;
+mod socket;
 mod stream;
 mod wait;
 

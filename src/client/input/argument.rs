@@ -5,7 +5,7 @@ use std::{
     str::FromStr,
 };
 
-use super::FileKind;
+use super::{FileKind, pattern::is_pattern};
 use crate::tensor::DataType;
 
 /// One input as typed.
@@ -66,6 +66,15 @@ pub enum ArgumentError {
          .pcm, .f32, .json, .txt or .bin"
     )]
     FileKind(String),
+    /// A folder.
+    #[error("found the folder `{0}`, expected a file; `-i 'NAME=@{slash}*.png'` takes its images", slash = with_slash(.0))]
+    Folder(String),
+    /// A pattern that does not tell the kind of its files.
+    #[error(
+        "found the pattern `{0}`, expected one that ends in the kind of its files, such as `*.png`: .npy, .npz, .png, \
+         .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt or .bin"
+    )]
+    PatternKind(String),
     /// An image or a sound of a format that is not read.
     #[error(
         "found the file `{path}`, whose format is not read, expected {expected}; `{command}` converts it"
@@ -212,6 +221,11 @@ const SOUNDS: [&str; 10] = [
 /// Raw samples, mostly of 16 bits, by the ends of their names elsewhere.
 const RAW_SAMPLES: [&str; 6] = ["raw", "s16", "s16le", "sw", "lpcm", "f32le"];
 
+/// Returns the path of a folder with a slash at its end.
+fn with_slash(folder: &str) -> String {
+    format!("{}/", folder.trim_end_matches('/'))
+}
+
 /// Makes the error of a file of a kind that is not read.
 fn unread(file: &Path) -> ArgumentError {
     let path = file.display().to_string();
@@ -223,6 +237,10 @@ fn unread(file: &Path) -> ArgumentError {
         ("WAV or raw samples (.wav, .pcm, .f32)", "ffmpeg -i", "wav")
     } else if RAW_SAMPLES.contains(&ending.as_str()) {
         return ArgumentError::RawSamples(path);
+    } else if file.is_dir() {
+        return ArgumentError::Folder(path);
+    } else if is_pattern(&path) {
+        return ArgumentError::PatternKind(path);
     } else {
         return ArgumentError::FileKind(path);
     };
@@ -436,6 +454,15 @@ mod tests {
                 "x=@a.csv",
                 "found the file `a.csv`, expected a name that ends in .npy, .npz, .png, .jpg, \
                  .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
+            ),
+            (
+                "b=@/tmp",
+                "found the folder `/tmp`, expected a file; `-i 'NAME=@/tmp/*.png'` takes its images",
+            ),
+            (
+                "b=@photos/*",
+                "found the pattern `photos/*`, expected one that ends in the kind of its files, such as `*.png`: .npy, \
+                 .npz, .png, .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
             ),
             (
                 "@a.raw",

@@ -43,7 +43,7 @@ pub(super) fn expanded(argument: Argument) -> Result<Vec<Argument>, InputError> 
 }
 
 /// Returns whether a name is a pattern, and not that of a file.
-fn is_pattern(name: &str) -> bool {
+pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '[']) && Path::new(name).symlink_metadata().is_err()
 }
 
