@@ -60,9 +60,9 @@ impl WorkerSlot {
         self.changed.notify_waiters();
     }
 
-    /// Returns how many calls go on there; more than any if there is no worker.
+    /// Returns how many calls go on there; more than any if there is no worker, or only one that has died.
     fn calls(&self) -> usize {
-        let link = self.link();
+        let link = self.link().filter(|link| link.is_alive());
         link.map_or(usize::MAX, |link| link.busy())
     }
 }
