@@ -3,8 +3,6 @@
 
 pub(crate) mod report;
 
-use std::path::Path;
-
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use ovms::diagnostic::{Diagnostic, FilePosition, FindingText, Severity};
 
@@ -28,12 +26,7 @@ pub(crate) fn show(found: &Diagnostic, source: &str) -> String {
             let line = line.unwrap_or_default();
             let bytes = |count: usize| line.char_indices().nth(count).map_or(line.len(), |it| it.0);
             let start = place.column.saturating_sub(1);
-            let width = match place.width {
-                // A graph's place is where a value begins.
-                1 if place.path.is_empty() && is_graph(file) => value_width(&line[bytes(start)..]),
-                width => width,
-            };
-            let meant = bytes(start)..bytes(start + width);
+            let meant = bytes(start)..bytes(start + place.width);
             let snippet = Snippet::source(line)
                 .line_start(place.line)
                 .path(visible(file))
@@ -49,34 +42,6 @@ pub(crate) fn show(found: &Diagnostic, source: &str) -> String {
         group = group.element(Level::HELP.message(&**hint));
     }
     visible_lines(&Renderer::plain().render(&[group])).into_owned() + "\n"
-}
-
-/// Returns whether a file is neither JSON nor Python, and so that of a graph.
-fn is_graph(file: &str) -> bool {
-    let file = Path::new(file);
-    !file
-        .extension()
-        .is_some_and(|it| it == "json" || it == "py")
-}
-
-/// Returns the number of characters of the value that a text begins with: a string with its quotes, a name, a number, or
-/// else a sign.
-fn value_width(text: &str) -> usize {
-    let mut signs = text.chars();
-    let is_of_word = |sign: char| sign.is_alphanumeric() || "_.+-".contains(sign);
-    match signs.next() {
-        Some(quote @ ('"' | '\'')) => {
-            let mut is_escaped = false;
-            let end = signs.position(|sign| {
-                let is_end = sign == quote && !is_escaped;
-                is_escaped = sign == '\\' && !is_escaped;
-                is_end
-            });
-            end.map_or(1, |end| end + 2)
-        }
-        Some(first) if is_of_word(first) => 1 + signs.take_while(|sign| is_of_word(*sign)).count(),
-        _ => 1,
-    }
 }
 
 /// Returns the rule, or else what was found.
@@ -114,24 +79,4 @@ fn notes(found: &Diagnostic) -> impl Iterator<Item = String> {
         .into_iter()
         .chain(message)
         .chain(found.traceback.clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::value_width;
-
-    #[test]
-    fn a_value_is_underlined_to_its_end() {
-        for (text, width) in [
-            ("\"model.py\" }", 10),
-            (r#"'a\'b' x"#, 6),
-            ("\"open", 1),
-            ("-12.5e+3 }", 8),
-            ("true", 4),
-            ("{ }", 1),
-            ("", 1),
-        ] {
-            assert_eq!(value_width(text), width, "{text}");
-        }
-    }
 }

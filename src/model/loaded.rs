@@ -386,6 +386,9 @@ impl Loaded {
         if let Some(doubt) = doubt(&ir, options) {
             tracing::warn!(model = name, "{doubt}");
         }
+        if let Some(rivals) = rivals(&spec.folder, options) {
+            tracing::warn!(model = name, "{rivals}");
+        }
         if compiled.from_cache {
             tracing::info!(model = name, "taken from the cache of compiled models");
         }

@@ -273,7 +273,10 @@ fn no_handler(entry: &NodeEntry, path: &Path) -> Diagnostic {
     let relative = "handler_path is relative to the folder of the graph";
     let text = format!("there is no handler file {}", looked.display());
     Diagnostic::error(rules::PYTHON_FILE, text)
-        .at(entry.handler_place.unwrap_or(node.place))
+        .at(entry
+            .handler_place
+            .clone()
+            .unwrap_or_else(|| node.place.into()))
         .node(&node.name)
         .hint(match python::handler_near(path) {
             Some(meant) => format!("did you mean `{meant}`? {relative}"),

@@ -183,15 +183,15 @@ pub(super) fn of_wav(file: &[u8]) -> Result<Sound, hound::Error> {
 /// Number that a sample is in a stream, little endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleForm {
-    /// Whole number of 8 bits; 128 is silence.
+    /// Unsigned integer of 8 bits; 128 is silence.
     U8,
-    /// Whole number of 16 bits.
+    /// Integer of 16 bits.
     I16,
-    /// Whole number of 24 bits.
+    /// Integer of 24 bits.
     I24,
-    /// Whole number of 24 bits, and a byte without meaning.
+    /// Integer of 24 bits, and a byte without meaning.
     I24In4,
-    /// Whole number of 32 bits.
+    /// Integer of 32 bits.
     I32,
     /// FP32.
     F32,

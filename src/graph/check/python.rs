@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Draft, Found, rules};
 use crate::{
-    diagnostic::Rule,
+    diagnostic::{FilePosition, Rule},
     graph::{
         file::{GraphSpec, NodeEntry, WorkerOptionEntry, tag_index},
         node::{LOOPBACK, Port},
@@ -104,7 +104,7 @@ fn workers(spec: &GraphSpec, found: &Found<'_>) {
             }
             let first = seen.entry(option).or_insert(entry);
             if first.value != *value {
-                let (line, column) = first.place;
+                let FilePosition { line, column, .. } = first.place;
                 let message = format!(
                     "{option} is {value} here and {} at {line}:{column}, and the nodes of a graph share its workers",
                     first.value

@@ -13,7 +13,7 @@ use super::{
     plan::PoolSize,
     rules::{self, Found},
 };
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, FilePosition};
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,
 };
@@ -74,8 +74,8 @@ pub struct NodeEntry {
     pub max_in_flight: Option<(i32, usize)>,
     /// Options of workers, of a Python node.
     pub workers: Vec<WorkerOptionEntry>,
-    /// Line and column of the path of its handler, of a Python node.
-    pub handler_place: Option<(usize, usize)>,
+    /// Position of the path of its handler, of a Python node.
+    pub handler_place: Option<FilePosition>,
     /// Whether no errors have been found in its ports so far.
     pub is_sound: bool,
 }
@@ -279,7 +279,7 @@ fn read_node(
             .is_python()
             .then(|| value.find("handler_path"))
             .flatten()
-            .map(|value| found.lines.place(value.at)),
+            .map(|value| found.position(value.at)),
         written,
         is_sound,
         spec: Arc::new(spec),

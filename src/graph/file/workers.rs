@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Found, GraphSpec, Value};
 use crate::{
+    diagnostic::FilePosition,
     graph::node::NodeSpec,
     proto::mediapipe::PythonExecutorCalculatorOptions,
     python::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions},
@@ -18,8 +19,8 @@ pub struct WorkerOptionEntry {
     pub value: String,
     /// Position.
     pub at: usize,
-    /// Line and column of the position.
-    pub place: (usize, usize),
+    /// The same in the file.
+    pub place: FilePosition,
 }
 
 /// Reads the options of a node; a node of another kind has none.
@@ -41,7 +42,7 @@ pub(super) fn of_node(found: &Found<'_>, node: &NodeSpec, value: &Value) -> Vec<
             option,
             value: given?,
             at,
-            place: found.lines.place(at),
+            place: found.position(at),
         })
     });
     given.collect()
@@ -61,7 +62,7 @@ impl GraphSpec {
             environment: find("python_environment").map(|entry| PythonEnvironment {
                 folder: folder.join(&entry.value),
                 file: file.display().to_string(),
-                place: entry.place.into(),
+                place: entry.place.clone(),
             }),
             timeout_ms: number("python_timeout_ms"),
             memory_limit: number("python_memory_limit"),

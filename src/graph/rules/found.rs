@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::HashSet, sync::Arc};
 
 use super::{TEXT, WIRING};
 use crate::{
-    diagnostic::{Diagnostic, Diagnostics, FindingText, LineIndex, Rule, Severity},
+    diagnostic::{Diagnostic, Diagnostics, FilePosition, FindingText, LineIndex, Rule, Severity},
     graph::pbtxt::{MAX_ERRORS, TextError, token_end},
 };
 
@@ -68,11 +68,16 @@ impl<'a> Found<'a> {
         self.at(at, Diagnostic::error(rule, message.into()))
     }
 
-    fn at(&self, at: usize, found: Diagnostic) -> Diagnostic {
+    /// Returns the position of what begins at a byte of the file, as wide as it is.
+    pub(in crate::graph) fn position(&self, at: usize) -> FilePosition {
         let range = (at, token_end(self.text, at));
+        self.lines.position(self.text, range)
+    }
+
+    fn at(&self, at: usize, found: Diagnostic) -> Diagnostic {
         Diagnostic {
             file: Some(Arc::clone(&self.file)),
-            ..found.at(self.lines.position(self.text, range))
+            ..found.at(self.position(at))
         }
     }
 

@@ -4,30 +4,18 @@ use std::fs;
 
 use serde_json::json;
 
+use super::workers::config_with;
 use crate::support::{
     Server, cli, eventually,
-    graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
+    graphs::{CODE, PYTHON, add, code, file, generative, reported},
     grpc::Grpc,
     http::post,
     pipelines::{Config, is_ready},
 };
 
-/// Makes a file with a graph `py` that runs code from requests and has options of its worker, and one beside it.
-fn config(options: &[(&str, serde_json::Value)]) -> Config {
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    add_python(&mut config, "other", CODE);
-    let mut entry = config.remove("mediapipe_config_list", "py");
-    for (key, value) in options {
-        entry[*key] = value.clone();
-    }
-    config.put("mediapipe_config_list", entry);
-    config
-}
-
 #[test]
 fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
-    let config = config(&[("python_memory_limit", "50M".into())]);
+    let config = config_with(&[("python_memory_limit", "50M".into())]);
     let path = config.write();
     let named = "its python_memory_limit of 50M may be too small";
     let run = |args: &[&str]| {
@@ -56,16 +44,11 @@ fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
 
 #[test]
 fn a_worker_that_dies_while_it_loads_is_not_replaced() {
-    let config = config(&[]);
+    let config = config_with(&[]);
     file(&config, "py/handler.py", "import os; os._exit(7)\n");
     let server = config.serve();
     server.wait_log("Python worker ended with status 7 of=\"graph py\" worker=0 node=\"py\"");
     server.wait_log("worker of graph py ended with status 7 in node py");
-    // Time enough for one that would start.
-    std::thread::sleep(std::time::Duration::from_secs(1));
-    let log = server.log();
-    assert!(!log.contains("has started anew"), "{log}");
-    assert!(!log.contains("python_memory_limit"), "{log}");
     // One that loads is replaced, as ever.
     file(&config, "py/handler.py", CODE);
     let client = Grpc::connect(&server);
@@ -73,6 +56,10 @@ fn a_worker_that_dies_while_it_loads_is_not_replaced() {
     let told = reported(&client, code("py", "import os; os._exit(8)"));
     assert!(told.contains("ended with status 8"), "{told}");
     server.wait_log("has started anew, with its handlers of=\"graph py\"");
+    let log = server.log();
+    // One for the first death would have begun long before.
+    assert_eq!(log.matches("has started anew").count(), 1, "{log}");
+    assert!(!log.contains("python_memory_limit"), "{log}");
 }
 
 #[test]
@@ -110,7 +97,7 @@ fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
 
 #[test]
 fn the_log_names_the_nodes_that_a_worker_was_at() {
-    let config = config(&[]);
+    let config = config_with(&[]);
     let server = config.serve();
     let client = Grpc::connect(&server);
     for _ in 0..2 {
@@ -138,7 +125,7 @@ fn is_fine(client: &Grpc) {
 
 #[test]
 fn a_breakpoint_in_a_served_handler_says_where_it_works() {
-    let config = config(&[]);
+    let config = config_with(&[]);
     let server = config.serve();
     let client = Grpc::connect(&server);
     let told = reported(&client, code("py", "breakpoint()"));
@@ -149,7 +136,7 @@ fn a_breakpoint_in_a_served_handler_says_where_it_works() {
 
 #[test]
 fn the_log_has_the_handler_that_may_be_meant() {
-    let config = config(&[]);
+    let config = config_with(&[]);
     let folder = config.beside("py");
     fs::rename(folder.join("handler.py"), folder.join("handlr.py")).expect("it is there");
     let server: Server = config.serve();

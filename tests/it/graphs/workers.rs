@@ -330,8 +330,8 @@ fn the_program_is_not_linked_with_python() {
     );
 }
 
-/// Serves `py` with options of its workers, and `other`.
-fn with_options(options: &[(&str, serde_json::Value)]) -> (Config, Server) {
+/// Makes a configuration of `py`, which runs code from requests, with options of its workers, and of `other`.
+pub(super) fn config_with(options: &[(&str, serde_json::Value)]) -> Config {
     let mut config = Config::of(&[]);
     add_python(&mut config, "py", CODE);
     add_python(&mut config, "other", CODE);
@@ -340,6 +340,12 @@ fn with_options(options: &[(&str, serde_json::Value)]) -> (Config, Server) {
         entry[*key] = value.clone();
     }
     config.put("mediapipe_config_list", entry);
+    config
+}
+
+/// Serves `py` with options of its workers, and `other`.
+fn with_options(options: &[(&str, serde_json::Value)]) -> (Config, Server) {
+    let config = config_with(options);
     let server = config.serve();
     (config, server)
 }

@@ -136,48 +136,38 @@ fn ctrl_c_waits_for_the_step_in_flight() {
     is_gone(&server, "running_busy", "1");
 }
 
-#[test]
-fn a_step_that_takes_too_long_is_given_up() {
-    let _redacted = redacted();
+/// Sends three steps of which one does not end, in a sequence with id 9; returns what the command says.
+fn given_up(steps: &str) -> String {
     let server = stateful("running_busy", &[]);
-    let endless = format!("steps=[{}]", busy::ENDLESS);
+    let steps = format!("steps=[{steps}]");
     let late = [
         "running_busy",
         "-i",
         STEPS,
         "-i",
-        &endless,
+        &steps,
         "--sequence",
         "--timeout=200ms",
         "--sequence-id=9",
     ];
-    insta::assert_snapshot!(
-        infer(&server, GRPC, &late).failure(),
-        @"
+    infer(&server, GRPC, &late).failure()
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_given_up() {
+    let _redacted = redacted();
+    insta::assert_snapshot!(given_up(&busy::ENDLESS.to_string()), @"
     exit 1
     error: step 1 of 3: no answer from <address> within 200ms
     hint: `--timeout` sets the limit
     hint: sequence 9 may still live on the server
-    "
-    );
+    ");
 }
 
 #[test]
 fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
     let _redacted = redacted();
-    let server = stateful("running_busy", &[]);
-    let endless = format!("steps=[1,{},1]", busy::ENDLESS);
-    let late = [
-        "running_busy",
-        "-i",
-        STEPS,
-        "-i",
-        &endless,
-        "--sequence",
-        "--timeout=200ms",
-        "--sequence-id=9",
-    ];
-    insta::assert_snapshot!(infer(&server, GRPC, &late).failure(), @"
+    insta::assert_snapshot!(given_up(&format!("1,{},1", busy::ENDLESS)), @"
     exit 1
     error: step 2 of 3: no answer from <address> within 200ms
     hint: `--timeout` sets the limit

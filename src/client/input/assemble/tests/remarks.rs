@@ -17,6 +17,17 @@ use crate::{
     tensor::{DataType, Tensor},
 };
 
+/// Makes a PNG file of one color.
+fn png(columns: u32, rows: u32) -> EncodedImage {
+    let file = image::RgbImage::from_pixel(columns, rows, image::Rgb([10, 20, 30]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    file.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+    EncodedImage {
+        name: "a.png".to_owned(),
+        bytes: bytes.into_inner().into(),
+    }
+}
+
 #[test]
 fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
     let row = |dtype: DataType, count: usize| {
@@ -52,13 +63,7 @@ fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
 
 #[test]
 fn images_that_a_server_prepares_too_are_told() {
-    let file = image::RgbImage::from_pixel(1, 1, image::Rgb([10, 20, 30]));
-    let mut bytes = std::io::Cursor::new(Vec::new());
-    file.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-    let pixel = EncodedImage {
-        name: "a.png".to_owned(),
-        bytes: bytes.into_inner().into(),
-    };
+    let pixel = png(1, 1);
     for (images, image, expected) in [
         (
             "",
@@ -211,13 +216,7 @@ fn images_of_one_input_have_their_files() {
 
 #[test]
 fn what_cannot_be_done_to_pixels_is_told() {
-    let file = image::RgbImage::from_pixel(2, 1, image::Rgb([10, 20, 30]));
-    let mut bytes = std::io::Cursor::new(Vec::new());
-    file.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-    let encoded = EncodedImage {
-        name: "a.png".to_owned(),
-        bytes: bytes.into_inner().into(),
-    };
+    let encoded = png(2, 1);
     let prepared = ImageOptions {
         mean: vec![1.0],
         scale: vec![2.0],
