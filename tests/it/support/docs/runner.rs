@@ -19,8 +19,11 @@ use super::{
 };
 use crate::support::{Server, eventually, repository, server::free_ports};
 
-/// Folders linked into the working folder of a page, as in a clone.
-const LINKED: [&str; 6] = ["benches", "completions", "docs", "fixtures", "src", "tests"];
+/// Folders linked as they are into the working folder of a page, which only reads them.
+const LINKED: [&str; 4] = ["completions", "docs", "src", "tests"];
+
+/// Folders whose files are linked one by one, because pages write beside them.
+const MIRRORED: [&str; 2] = ["benches", "fixtures"];
 
 /// Folders copied into the working folder, because programs in them look up their own location.
 const COPIED: [&str; 2] = ["deploy", "examples"];
@@ -68,7 +71,11 @@ impl Runner {
         let folder = repository::folder();
         let root = Path::new(env!("WORKSPACE_ROOT"));
         let work = folder.path().join("work");
+        fs::create_dir(&work).unwrap();
         for name in LINKED {
+            symlink(root.join(name), work.join(name)).unwrap();
+        }
+        for name in MIRRORED {
             mirror(&root.join(name), &work.join(name), &|from, to| {
                 symlink(from, to).unwrap();
             });
@@ -97,6 +104,11 @@ impl Runner {
     }
 
     fn write(&self, name: &str, text: &str) {
+        let is_linked = |folder: &str| Path::new(name).starts_with(folder);
+        assert!(
+            !LINKED.into_iter().any(is_linked),
+            "{name} would be written into the sources"
+        );
         let path = self.folder.path().join("work").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         // What is linked is not written through.
