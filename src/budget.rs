@@ -52,6 +52,16 @@ impl Account {
         }
     }
 
+    /// Makes the error of one charge that fits into no budget that is empty, of which there is no use in trying again.
+    /// The owner of a part has an error of its own.
+    fn never(&self, total: usize) -> Option<Error> {
+        match &self.part {
+            None if total > self.max => Some(too_large(self.max)),
+            Some((_, whole)) if total <= self.max => whole.0.never(total),
+            None | Some(_) => None,
+        }
+    }
+
     /// Charges bytes that cannot be refused.
     fn take(&self, more: usize) {
         self.charged.fetch_add(more, Ordering::Relaxed);
@@ -117,11 +127,21 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// Fails with [`ErrorKind::Exhausted`] if they are more than is left.
+    /// Fails with [`ErrorKind::Exhausted`] if they are more than is left, and with [`ErrorKind::TooLarge`] if they are
+    /// more than there is in all.
     pub fn charge(&self, bytes: usize) -> Result<Charge> {
         let mut charge = self.empty();
         charge.add(bytes)?;
         Ok(charge)
+    }
+
+    /// Looks whether so many bytes, which a sender has declared, would fit if nothing else were charged.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ErrorKind::TooLarge`] if they would not.
+    pub fn fits(&self, bytes: usize) -> Result<()> {
+        self.0.never(bytes).map_or(Ok(()), Err)
     }
 
     /// Charges bytes that are there already and cannot be refused, even if they are more than is left:
@@ -165,6 +185,15 @@ fn exhausted(max: usize) -> Error {
     Error::new(ErrorKind::Exhausted, text)
 }
 
+/// Makes the error of one charge that is larger than the budget.
+fn too_large(max: usize) -> Error {
+    let text = format!(
+        "Request is too large - it needs more than {max} bytes, which is the most for all requests and answers in flight; \
+         send less at once, or raise --max-bytes-in-flight"
+    );
+    Error::new(ErrorKind::TooLarge, text)
+}
+
 impl Default for Budget {
     /// A budget without a bound, for what no client can reach.
     fn default() -> Self {
@@ -197,9 +226,14 @@ impl Charge {
     ///
     /// # Errors
     ///
-    /// Fails if that is more than is left; what was charged before stays.
+    /// Fails if that is more than is left, with [`ErrorKind::TooLarge`] if it is more than there is in all; what was
+    /// charged before stays.
     pub fn add(&mut self, more: usize) -> Result<()> {
-        self.budget.0.add(more)?;
+        let added = self.budget.0.add(more);
+        added.map_err(|error| {
+            let total = self.bytes.saturating_add(more);
+            self.budget.0.never(total).unwrap_or(error)
+        })?;
         self.bytes += more;
         Ok(())
     }
@@ -349,6 +383,25 @@ mod tests {
         assert_eq!(budget.charged(), 800 + OVERHEAD);
         drop(part);
         assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_whole_is_not_to_be_tried_again() {
+        let budget = Budget::new(1000);
+        let _other = budget.charge(300).unwrap();
+        let part = budget.part(5000, Arc::new(Anyone));
+        let refused = |error: Error| (error.kind(), error.to_string());
+        let (kind, text) = refused(budget.charge(1001).unwrap_err());
+        assert_eq!(kind, ErrorKind::TooLarge);
+        insta::assert_snapshot!(text, @"Request is too large - it needs more than 1000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
+        assert!(budget.fits(1000).is_ok() && part.fits(1000).is_ok());
+        assert_eq!(refused(part.fits(1001).unwrap_err()), (kind, text.clone()));
+        // One that comes in pieces is as large as all of them.
+        let mut pieces = part.charge(600).unwrap();
+        assert_eq!(refused(pieces.add(401).unwrap_err()), (kind, text));
+        assert_eq!(pieces.add(400).unwrap_err().kind(), ErrorKind::Exhausted);
+        // The owner of a part says by itself what is more than that has.
+        assert_eq!(part.charge(5001).unwrap_err().kind(), ErrorKind::Exhausted);
     }
 
     #[test]

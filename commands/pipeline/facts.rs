@@ -265,9 +265,9 @@ impl ConfigurationFacts<'_> {
         Some(&config.base_path)
     }
 
-    /// Returns the position of the base path of a model in the file, if it goes through `..`.
-    pub(crate) fn upward(&self, model: &str) -> Option<&FilePosition> {
-        self.file.upward(model)
+    /// Returns the position of the base path of a model in the file.
+    pub(crate) fn base_path(&self, model: &str) -> Option<&FilePosition> {
+        self.file.base_path(model)
     }
 
     /// Imports a handler that no node uses.

@@ -145,6 +145,7 @@ where
         if length > limit {
             return Err(too_large("decoded", length, limit));
         }
+        self.intake.budget.fits(length)?;
         Ok((is_compressed, length))
     }
 

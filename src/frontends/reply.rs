@@ -45,7 +45,10 @@ impl IntoResponse for Error {
         let status =
             StatusCode::from_u16(self.kind().http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = json(status, error_object(&self));
-        if let Some(wait) = self.wait() {
+        // What is busy, starting, or out of memory is so for a moment; a client that waits none would make it worse.
+        let is_busy = status == StatusCode::SERVICE_UNAVAILABLE;
+        let wait = self.wait().or(is_busy.then_some(Duration::from_secs(1)));
+        if let Some(wait) = wait {
             let (seconds, _) = retry_values(wait);
             response
                 .headers_mut()

@@ -115,7 +115,10 @@ fn reads_need_room_in_the_budget() {
     let memory = memory();
     let part = whole(&memory, &object, 1 << 40);
     let error = part.read(&Budget::new(1 << 20)).unwrap_err();
-    assert_eq!(error.kind().http(), 503);
+    assert_eq!(error.kind().http(), 413);
+    let budget = Budget::new(1 << 41);
+    let _others = budget.charge(1 << 41).unwrap();
+    assert_eq!(part.read(&budget).unwrap_err().kind().http(), 503);
 }
 
 #[test]

@@ -186,9 +186,13 @@ impl Report {
                     _ => "it does not open".to_owned(),
                 };
                 facts.report(Reported::Library(name.clone()));
-                let text =
-                    format!("{path}: custom_node_library_config_list: library `{name}`: {reason}");
-                self.record(ServeFinding::text(Severity::Error, text).file(path));
+                let text = format!("library `{name}`: {reason}");
+                let mut found = Diagnostic::new(Severity::Error, text);
+                // Of two with one name the later one counts.
+                let mut libraries = file.custom_node_libraries.iter().zip(&file.library_places);
+                let counts = libraries.rfind(|(library, _)| library.name == *name);
+                found.place = counts.map(|(_, place)| place.clone());
+                self.record(ServeFinding::in_file(path, found));
             }
         }
     }
@@ -269,8 +273,14 @@ impl Report {
         facts: &ConfigurationFacts<'_>,
     ) -> (Vec<i64>, &'static str) {
         let none = Vec::new();
-        let finding =
-            |severity, text: &str| ServeFinding::of_model(severity, (&model.name, file), of, text);
+        let place = facts.base_path(&model.name).filter(|_| !file.is_empty());
+        let finding = |severity, text: &str| {
+            let found = ServeFinding::of_model(severity, (&model.name, file), of, text);
+            match place {
+                Some(place) => found.at(file, place),
+                None => found,
+            }
+        };
         if self.is_syntax {
             return (none, NOT_LOOKED_AT);
         }
@@ -287,11 +297,7 @@ impl Report {
         let survey = match repository::survey(Path::new(base_path)) {
             Ok(survey) => survey,
             Err(error) => {
-                let found = finding(Severity::Error, &format!(": {error}"));
-                self.record(match facts.upward(&model.name) {
-                    Some(place) => found.at(file, place),
-                    None => found,
-                });
+                self.record(finding(Severity::Error, &format!(": {error}")));
                 return (none, ERROR);
             }
         };

@@ -58,12 +58,14 @@ pub struct Defaults {
 pub struct FileConfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
-    /// Positions of base paths with `..`, which are not accepted, by the names of their models.
-    pub upward: Vec<(String, FilePosition)>,
+    /// Where the base paths of models are.
+    pub base_paths: Vec<BasePath>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
     /// The libraries of custom nodes.
     pub custom_node_libraries: Vec<LibraryConfig>,
+    /// Positions of their entries.
+    pub library_places: Vec<FilePosition>,
     /// The graphs.
     pub graphs: Vec<GraphConfig>,
     /// Entries other than models that are refused by themselves.
@@ -75,13 +77,31 @@ pub struct FileConfig {
 }
 
 impl FileConfig {
+    /// Returns the position of the base path of a model.
+    pub fn base_path(&self, model: &str) -> Option<&FilePosition> {
+        self.base_path_of(model).map(|it| &it.place)
+    }
+
     /// Returns the position of the base path of a model, if it goes through `..`.
     pub fn upward(&self, model: &str) -> Option<&FilePosition> {
-        let mut upward = self.upward.iter();
-        upward
-            .find(|(name, _)| name == model)
-            .map(|(_, place)| place)
+        let found = self.base_path_of(model).filter(|it| it.goes_up);
+        found.map(|it| &it.place)
     }
+
+    fn base_path_of(&self, model: &str) -> Option<&BasePath> {
+        self.base_paths.iter().find(|it| it.model == model)
+    }
+}
+
+/// Base path of a model, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BasePath {
+    /// Name of the model.
+    pub model: String,
+    /// Its position.
+    pub place: FilePosition,
+    /// Whether it goes through `..`, which is not accepted.
+    pub goes_up: bool,
 }
 
 /// Entry of `model_config_list`.
@@ -342,10 +362,11 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     let mut config = FileConfig::default();
     let mut graphs = graphs::Graphs::default();
     if let Some(list) = fields.get("model_config_list") {
-        (config.models, config.upward) = models::list(list, folder, defaults, &mut graphs);
+        (config.models, config.base_paths) = models::list(list, folder, defaults, &mut graphs);
     }
     if let Some(list) = fields.get("custom_node_library_config_list") {
-        config.custom_node_libraries = sections::libraries(list, folder);
+        let libraries = sections::libraries(list, folder).into_iter();
+        (config.custom_node_libraries, config.library_places) = libraries.unzip();
     }
     if let Some(list) = fields.get("pipeline_config_list") {
         (config.pipelines, config.refused) = pipelines::list(list, folder, &mut graphs.names);

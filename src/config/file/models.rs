@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path, sync::LazyLock};
 use jsonc_parser::ast::Value;
 
 use super::{
-    Defaults, ModelEntry, Node, RefusedEntry,
+    BasePath, Defaults, ModelEntry, Node, RefusedEntry,
     entry::{EntryError, Kind},
     graphs::{GraphConfig, Graphs},
     node::{Fields, one_of},
@@ -19,7 +19,6 @@ use crate::{
         settings::ModelConfig,
         shape, version_policy,
     },
-    diagnostic::FilePosition,
     openvino::{BatchOption, Batching, PerTensor, Preprocessing},
 };
 
@@ -49,8 +48,8 @@ enum Entry {
     Graph(Box<GraphConfig>),
 }
 
-/// Entries of the list, and the positions of base paths with `..`, by the names of their models.
-type Models = (Vec<ModelEntry>, Vec<(String, FilePosition)>);
+/// Entries of the list, and their base paths.
+type Models = (Vec<ModelEntry>, Vec<BasePath>);
 
 /// Reads the list; what of it is a graph goes to `graphs`.
 pub(super) fn list(
@@ -59,7 +58,7 @@ pub(super) fn list(
     defaults: &Defaults,
     graphs: &mut Graphs,
 ) -> Models {
-    let mut upward = Vec::new();
+    let mut base_paths = Vec::new();
     let entries = node.list("models").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let config = entry.fields(&["config"], &["config"])?;
@@ -75,13 +74,11 @@ pub(super) fn list(
             Ok(Entry::Model(model)) => Ok(model),
             Err(refusal) => Err(refusal),
         };
-        let base_path = fields.get("base_path");
-        let goes_up = |node: &&Node<'_>| {
-            let text = node.text().unwrap_or_default();
-            text.split('/').any(|part| part == "..")
-        };
-        let place = base_path.filter(goes_up).map(Node::place);
-        upward.extend(place.map(|place| (name.to_owned(), place)));
+        base_paths.extend(fields.get("base_path").map(|node| BasePath {
+            model: name.to_owned(),
+            place: node.place(),
+            goes_up: (node.text().unwrap_or_default().split('/')).any(|part| part == ".."),
+        }));
         let taken = graphs
             .names
             .take(name, Kind::Model)
@@ -95,7 +92,7 @@ pub(super) fn list(
             }),
         })
     });
-    (entries.collect(), upward)
+    (entries.collect(), base_paths)
 }
 
 /// Reads all keys of one entry, so that every error of the file is found, and validates it then.

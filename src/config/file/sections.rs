@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast::Value;
 
 use super::Node;
-use crate::config::settings::{MetricsSettings, Warmup, WarmupData};
+use crate::{
+    config::settings::{MetricsSettings, Warmup, WarmupData},
+    diagnostic::FilePosition,
+};
 
 /// A library of custom nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +34,19 @@ pub(super) fn resolve(folder: &Path, path: &str) -> String {
     folder.join(path).to_string_lossy().into_owned()
 }
 
-/// Reads `custom_node_library_config_list`.
-pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<LibraryConfig> {
+/// Reads `custom_node_library_config_list`, with the position of each.
+pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<(LibraryConfig, FilePosition)> {
     let entries = node.list("libraries").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let fields = entry.fields(&["name", "base_path"], &["name", "base_path"])?;
         let name = fields.get("name").and_then(Node::name);
-        let base_path = fields.text("base_path");
-        Some(LibraryConfig {
+        let base_path = fields.get("base_path");
+        let place = base_path.map(Node::place);
+        let library = LibraryConfig {
             name: name?.to_owned(),
-            base_path: resolve(folder, base_path?).into(),
-        })
+            base_path: resolve(folder, base_path.and_then(Node::text)?).into(),
+        };
+        Some((library, place?))
     });
     entries.collect()
 }

@@ -109,9 +109,9 @@ impl Adding<'_> {
                 self.config.models.push(entry);
             }
         }
-        for (name, mut place) in listed.upward {
-            place.path = self.place(&place.path);
-            self.config.upward.push((name, place));
+        for mut base_path in listed.base_paths {
+            base_path.place.path = self.place(&base_path.place.path);
+            self.config.base_paths.push(base_path);
         }
         for mut entry in listed.refused {
             entry.place.path = self.place(&entry.place.path);

@@ -173,6 +173,26 @@ impl Paths {
         found.len() > 1 || !self.are_fixed()
     }
 
+    /// Describes what lies in the repositories and is not served, one item a repository. Blocks.
+    fn passed_over(&self) -> Vec<String> {
+        let repositories = self.roots.iter().filter_map(|root| match root {
+            Root::Repository(path) => Some((path, passed_over(path))),
+            Root::Servable(_) => None,
+        });
+        let passed = repositories.filter(|(_, names)| !names.is_empty());
+        let told = passed.map(|(path, names)| {
+            format!(
+                "ignoring {} in {}: expected a folder for each model, with its files ({}) in it or in a version folder \
+                 such as {}/1",
+                names.join(", "),
+                path.display(),
+                repository::expected(),
+                stem(&names[0])
+            )
+        });
+        told.collect()
+    }
+
     /// Finds what is there now. Blocks.
     pub(super) fn found(&self) -> Result<Vec<Found>, PathError> {
         let mut all = Vec::new();
@@ -189,6 +209,33 @@ impl Paths {
         }
         Ok(all)
     }
+}
+
+/// Returns a name without what it ends with.
+fn stem(name: &str) -> String {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+/// Returns the names in a repository that are no model, though they look as if one was meant: folders with something
+/// in them, and model files. What cannot be read is left to who serves it.
+fn passed_over(repository: &Path) -> Vec<String> {
+    let entries = fs::read_dir(repository).into_iter().flatten().flatten();
+    let meant = entries.filter_map(|entry| {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with('.') || name == "lost+found" {
+            return None;
+        }
+        if path.is_file() {
+            return repository::files(&path).is_ok().then_some(name);
+        }
+        let has_entries = fs::read_dir(&path).is_ok_and(|mut within| within.next().is_some());
+        (has_entries && !is_servable(&path)).then(|| format!("{name}/"))
+    });
+    let mut meant: Vec<String> = meant.collect();
+    meant.sort();
+    meant
 }
 
 /// Describes what has come and gone.
@@ -258,9 +305,9 @@ pub(super) fn configured(
         }
         seen.insert(name, path);
     }
-    let warning = models.end();
-    let warning = warning.map(|text| Diagnostic::new(Severity::Warning, text));
-    config.warnings.extend(warning);
+    let warnings = paths.passed_over().into_iter().chain(models.end());
+    let warnings = warnings.map(|text| Diagnostic::new(Severity::Warning, text));
+    config.warnings.extend(warnings);
     add_listed(&mut config, source, nested, &mut seen, known);
     config
 }
@@ -420,6 +467,12 @@ fn several(folder: &Path) -> Result<Vec<String>, PathError> {
     Ok(models.into_values().collect())
 }
 
+/// Returns whether a folder of a repository is a model or a graph, or cannot be read.
+fn is_servable(path: &Path) -> bool {
+    PathSource::graph_of("", path).is_some()
+        || !survey(path).is_ok_and(|contents| contents == Contents::Other)
+}
+
 /// Finds the folders of a repository that are models or graphs. One that cannot be read counts, so that it
 /// is reported by its load, and what serves is not retired.
 fn of_repository(repository: &Path) -> Result<Vec<Found>, PathError> {
@@ -431,9 +484,7 @@ fn of_repository(repository: &Path) -> Result<Vec<Found>, PathError> {
         if name.starts_with('.') || !path.is_dir() {
             continue;
         }
-        let is_servable = PathSource::graph_of(&name, &path).is_some()
-            || !survey(&path).is_ok_and(|contents| contents == Contents::Other);
-        if is_servable {
+        if is_servable(&path) {
             found.push(Found::new(name, path));
         }
     }
@@ -587,6 +638,12 @@ mod tests {
         let found = paths.found().unwrap();
         let config = super::configured(&source, &paths, found, &mut KnownFiles::new());
         assert_eq!((config.models.len(), config.graphs.len()), (2, 1));
+        let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+        let warnings = warnings.join("\n");
+        insta::assert_snapshot!(
+            warnings.replace(&root.display().to_string(), "ROOT"),
+            @"ignoring d.onnx, notes/ in ROOT/all: expected a folder for each model, with its files (*.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite) in it or in a version folder such as d/1"
+        );
     }
 
     #[test]

@@ -97,10 +97,17 @@ impl Reader {
                 let Some(config) = file.look().await.map_err(ReloadError::File)? else {
                     return Ok(false);
                 };
-                self.config = Arc::new(config);
                 if !is_first {
                     tracing::info!("the configuration file has changed; reloading it");
+                    if config.monitoring != self.config.monitoring {
+                        tracing::warn!(
+                            "{}: monitoring is another one than before; it counts at the next start, until then metrics \
+                             stay as they are",
+                            file.path.display()
+                        );
+                    }
                 }
+                self.config = Arc::new(config);
                 Ok(true)
             }
             Origin::Paths {

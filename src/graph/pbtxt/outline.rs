@@ -16,6 +16,8 @@ pub(crate) struct OutlineField {
     pub(crate) values: Vec<String>,
     /// The number of the outermost message that it is in, counted from 1; 0 if it is in none.
     pub(crate) within: usize,
+    /// Line and column of its name.
+    pub(crate) place: (usize, usize),
 }
 
 impl OutlineField {
@@ -36,7 +38,8 @@ pub(crate) fn outline(text: &str) -> Result<Vec<OutlineField>, String> {
     }
     let fields = tree::read(text).map_err(|error| located(text, &error))?;
     let mut found = Vec::new();
-    collect(text, ("", 0), &fields, &mut found, &mut 0);
+    let lines = LineIndex::new(text);
+    collect((text, &lines), ("", 0), &fields, &mut found, &mut 0);
     Ok(found)
 }
 
@@ -47,7 +50,7 @@ fn located(text: &str, error: &TextError) -> String {
 
 /// Collects the fields of a message, of which path and number are given; `messages` is how many there are so far.
 fn collect(
-    text: &str,
+    (text, lines): (&str, &LineIndex),
     (prefix, within): (&str, usize),
     fields: &[Field<'_>],
     found: &mut Vec<OutlineField>,
@@ -68,6 +71,7 @@ fn collect(
             path: path.clone(),
             values: scalars.collect(),
             within,
+            place: lines.place(field.at),
         });
         for value in values {
             let within = match within {
@@ -77,7 +81,13 @@ fn collect(
                 }
                 within => within,
             };
-            collect(text, (&path, within), value.fields(), found, messages);
+            collect(
+                (text, lines),
+                (&path, within),
+                value.fields(),
+                found,
+                messages,
+            );
         }
     }
 }

@@ -256,7 +256,7 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     let shown = shown.join("\n");
     let shown = shown.replace(&folder.path().display().to_string(), "FOLDER");
     insta::assert_snapshot!(shown, @r#"
-    "error" "a" null:null null "The provided base path is invalid or doesn't exists - FOLDER/a: No such file or directory (os error 2)"
+    "error" "a" 2:47 "model_config_list[0].config.base_path" "The provided base path is invalid or doesn't exists - FOLDER/a: No such file or directory (os error 2)"
     "error" "a" 3:29 "model_config_list[1].config.name" "Given model name is already occupied"
     "warning" null 2:64 "model_config_list[0].config.nireq" "the key `nireq` is here again; its first value counts"
     "#);

@@ -194,3 +194,21 @@ fn many_requests_for_one_shape_have_the_model_loaded_once() {
     eventually("every load in the log", || (loads() >= 1).then_some(()));
     assert_eq!(loads(), 1, "{}", server.log());
 }
+
+#[test]
+fn another_monitoring_counts_at_the_next_start() {
+    let file = File::new(&json!([{ "name": "dummy", "base_path": model("dummy") }]));
+    let server = file.serve();
+    let mut config: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
+    config["monitoring"] = json!({ "metrics": { "enable": true } });
+    fs::write(file.path(), config.to_string()).unwrap();
+    assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
+    let told = "monitoring is another one than before; it counts at the next start";
+    server.wait_log(told);
+    assert_eq!(get(&server, "/metrics").status, 404);
+    // The same again is nothing new.
+    config["model_config_list"] = json!([]);
+    fs::write(file.path(), config.to_string()).unwrap();
+    post(&server, "/v1/config/reload", b"");
+    assert_eq!(server.log().matches(told).count(), 1);
+}

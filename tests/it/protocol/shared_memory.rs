@@ -454,7 +454,7 @@ fn bytes_in_regions_count_for_the_budget() {
     };
     let refused = grpc.refused(ask(2_000_000));
     assert!(
-        refused.starts_with("ResourceExhausted: Server is overloaded"),
+        refused.starts_with("ResourceExhausted: Request is too large"),
         "{refused}"
     );
     // What is not sent needs no room in the response.

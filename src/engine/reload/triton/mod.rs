@@ -15,6 +15,7 @@ use std::{
 
 use crate::{
     config::{ModelConfig, VersionPolicy},
+    error::nearest,
     graph::{OutlineField, outline},
     model::storage,
     openvino::Batching,
@@ -40,7 +41,7 @@ const IDLE: &str = "sequence_batching.max_sequence_idle_microseconds";
 const CONTROLS: &str = "sequence_batching.control_input";
 
 /// Settings that are not read, with what is set here instead.
-const COUNTERPARTS: [(&str, &str); 14] = [
+const COUNTERPARTS: [(&str, &str); 15] = [
     ("backend", "write a graph with a Python node"),
     ("max_batch_size", "set batch_size"),
     ("version_policy", "set model_version_policy"),
@@ -62,6 +63,52 @@ const COUNTERPARTS: [(&str, &str); 14] = [
     ("model_warmup", "set warmup"),
     (FILE_NAME, "the model file is found by its ending"),
     ("response_cache", "there is no such cache"),
+    (LABELS, "name that file labels.txt"),
+];
+
+/// The setting that names the file of an output's labels.
+const LABELS: &str = "output.label_filename";
+
+/// Fields of Triton's `ModelConfig` (`model_config.proto`).
+const KNOWN: [&str; 25] = [
+    "backend",
+    "batch_input",
+    "batch_output",
+    "cc_model_filenames",
+    "default_model_filename",
+    "dynamic_batching",
+    "ensemble_scheduling",
+    "input",
+    "instance_group",
+    "max_batch_size",
+    "metric_tags",
+    "model_metrics",
+    "model_operations",
+    "model_repository_agents",
+    "model_transaction_policy",
+    "model_warmup",
+    "name",
+    "optimization",
+    "output",
+    "parameters",
+    "platform",
+    "response_cache",
+    "runtime",
+    "sequence_batching",
+    "version_policy",
+];
+
+/// Fields of `ModelInput` and `ModelOutput` there.
+const KNOWN_OF_TENSORS: [&str; 9] = [
+    "allow_ragged_batch",
+    "data_type",
+    "dims",
+    "format",
+    "is_non_linear_format_io",
+    "is_shape_tensor",
+    "label_filename",
+    "name",
+    "optional",
 ];
 
 /// Size and times of a file, by which a change is noticed: of its contents, and of the rights to read it.
@@ -186,17 +233,41 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
         // It is followed where the model lies in a folder of its own.
         FILE_NAME => load.model_file.is_none() && !Path::new(&model.base_path).is_file(),
         "backend" => value == Some("python"),
+        LABELS => value != Some("labels.txt"),
         _ => true,
     };
     let is_ignored = |name: &str| {
-        let mut fields = fields.iter();
-        let field = fields.find(|field| field.path == name);
-        field.is_some_and(|field| is_meant(name, field.value()))
+        let mut fields = fields.iter().filter(|field| field.path == name);
+        fields.any(|field| is_meant(name, field.value()))
     };
     let ignored = COUNTERPARTS.iter().filter(|(name, _)| is_ignored(name));
     let ignored = ignored.map(|(name, instead)| format!("{name} ({instead})"));
     let ignored: Vec<String> = ignored.collect();
-    (!ignored.is_empty()).then(|| format!("ignored settings of {shown}: {}", ignored.join(", ")))
+    let ignored = (!ignored.is_empty())
+        .then(|| format!("ignored settings of {shown}: {}", ignored.join(", ")));
+    let unknown: Vec<String> = fields.iter().filter_map(unknown_field).collect();
+    let unknown =
+        (!unknown.is_empty()).then(|| format!("unknown fields of {shown}: {}", unknown.join(", ")));
+    let told: Vec<String> = [ignored, unknown].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// Returns the place and the name of a field that Triton does not have, and the one that may be meant.
+fn unknown_field(field: &OutlineField) -> Option<String> {
+    let (name, known) = match field.path.split_once('.') {
+        None => (&*field.path, &KNOWN[..]),
+        Some(("input" | "output", name)) if !name.starts_with("reshape") => {
+            (name, &KNOWN_OF_TENSORS[..])
+        }
+        Some(_) => return None,
+    };
+    if known.contains(&name) {
+        return None;
+    }
+    let (line, column) = field.place;
+    let meant = nearest(name, known.iter().copied());
+    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
+    Some(format!("{line}:{column} `{}`{meant}", field.path))
 }
 
 /// Returns a warning of what the `config.pbtxt` of a model says of its tensors that the model, as it is loaded, has
@@ -278,6 +349,30 @@ mod tests {
         ] {
             assert_eq!(read(text), (None, None, false), "{text}");
         }
+    }
+
+    #[test]
+    fn fields_that_triton_does_not_have_are_told_with_their_places() {
+        let told = |text| read(text).0.unwrap_or_default();
+        insta::assert_snapshot!(
+            told("name: \"m\"\ndynamic_batchin { }\n  frobnicate: 1\ninput [ { name: \"x\" dim: [ 1 ] reshape { shape: [ 1 ] } } ]\nmax_batch_size: 4"),
+            @"ignored settings of FILE: max_batch_size (set batch_size); unknown fields of FILE: 2:1 `dynamic_batchin` (did you mean dynamic_batching?), 3:3 `frobnicate`, 4:21 `input.dim` (did you mean dims?)"
+        );
+        let every = super::KNOWN.map(|name| format!("{name} {{ }}")).join("\n");
+        assert!(!told(&every).contains("unknown"), "{}", told(&every));
+        assert_eq!(
+            told("input { name: 'x' format: FORMAT_NONE optional: true }"),
+            ""
+        );
+    }
+
+    #[test]
+    fn labels_have_a_name_of_their_own() {
+        let text = "output { name: 'a' label_filename: 'labels.txt' } output { label_filename: 'dogs.txt' }";
+        let expected =
+            "ignored settings of FILE: output.label_filename (name that file labels.txt)";
+        assert_eq!(read(text).0.as_deref(), Some(expected));
+        assert_eq!(read("output { label_filename: 'labels.txt' }").0, None);
     }
 
     #[test]
