@@ -13,6 +13,7 @@ mod definition;
 mod diagram;
 mod error;
 mod file;
+mod finals;
 mod fingerprint;
 mod handlers;
 mod live;
