@@ -45,6 +45,9 @@ pub enum Interface {
     Rest,
 }
 
+/// Parameter of an answer that says whether it is the last one of its request.
+pub const FINAL: &str = "triton_final_response";
+
 /// One inference request as it came over the wire.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InferRequest {
@@ -69,6 +72,8 @@ pub struct InferRequest {
     pub trace: Option<TraceContext>,
     /// Priority that came beside it; else the parameter `priority` counts.
     pub priority: Option<Priority>,
+    /// Whether the answers of a stream are to say which one is the last of it ([`FINAL`]).
+    pub marks_final: bool,
     /// Owner of the run of which it is a part, if it is that of a node.
     pub owner: Option<Box<RunOwner>>,
 }

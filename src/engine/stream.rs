@@ -47,7 +47,7 @@ use crate::{
     error::{Error, Result},
     graph::Graph,
     quota::RequestOwner,
-    request::RequestOrigin,
+    request::{FINAL, Parameter, RequestOrigin},
     sequence::Line,
     servable::ServableInfo,
     task::Task,
@@ -210,6 +210,7 @@ impl Each {
         }
         let engine = Arc::clone(&self.engine);
         let origin = self.origin;
+        let marks_final = request.marks_final;
         let sender = self.sender.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
@@ -233,6 +234,14 @@ impl Each {
                 span.failed(error);
             }
             drop(span);
+            let answer = answer.map(|mut response| {
+                // The only one is the last.
+                if marks_final {
+                    let last = Parameter::Bool(true);
+                    response.parameters.push((FINAL.to_owned(), last));
+                }
+                response
+            });
             answer.map_or_else(StreamResponse::Error, StreamResponse::Response)
         })
     }

@@ -42,6 +42,14 @@ pub struct GraphRunError {
     pub message: String,
 }
 
+/// Cause of the error of a unary request that lacks an input of its graph.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a request without a stream needs all inputs of the graph: {}", .expected.join(", "))]
+pub(super) struct MissingInputs {
+    /// Inputs of the graph.
+    pub(super) expected: Vec<String>,
+}
+
 /// Step of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CalculatorStep {
@@ -127,9 +135,25 @@ pub fn is_within(error: &Error) -> bool {
         .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Aborted))
 }
 
+/// Returns whether a unary request lacked an input of its graph.
+pub fn lacks_inputs(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|source| source.is::<MissingInputs>())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CalculatorStep, GraphRunError};
+    use super::{CalculatorStep, GraphRunError, MissingInputs, lacks_inputs};
+    use crate::error::Error;
+
+    #[test]
+    fn a_request_that_lacks_inputs_is_told_by_its_cause() {
+        let expected = vec!["in".to_owned(), "txt".to_owned()];
+        let text = "Invalid number of inputs - Not all input packets created - missing: in";
+        let alike = Error::invalid(text);
+        assert!(!lacks_inputs(&alike));
+        assert!(lacks_inputs(&alike.with_source(MissingInputs { expected })));
+    }
 
     #[test]
     fn texts_are_those_that_clients_know() {

@@ -12,6 +12,7 @@ use super::{
     convert,
     definition::GraphDefinition,
     error::{explain, not_added},
+    finals::FinalMarks,
     run::{GraphObserver, Run},
     timestamp::Timestamp,
 };
@@ -44,6 +45,7 @@ pub struct GraphSession {
     /// Timestamp of the last request that was read completely.
     last: Option<Timestamp>,
     is_first: bool,
+    marks: FinalMarks,
 }
 
 impl GraphDefinition {
@@ -64,6 +66,7 @@ impl GraphDefinition {
             definition: Arc::clone(self),
             last: None,
             is_first: true,
+            marks: FinalMarks::default(),
         })
     }
 }
@@ -102,13 +105,14 @@ impl GraphSession {
                 given[output] = true;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
-                let response = match convert::response(name, "", [(port, &packet)]) {
+                let mut response = match convert::response(name, "", [(port, &packet)]) {
                     Ok(response) => response,
                     Err(failure) => {
                         self.run.scheduler.fail(failure);
                         break;
                     }
                 };
+                self.marks.not_last(&mut response);
                 let bytes: usize = response.loose.iter().map(|output| output.data.len()).sum();
                 let wanted = u32::try_from(bytes).map_or(MAX_WAITING, |b| b.min(MAX_WAITING));
                 let place = tokio::select! {
@@ -134,6 +138,10 @@ impl GraphSession {
                     tokio::task::yield_now().await;
                 }
                 continue;
+            }
+            // What is in the graph now waits for further requests, if for anything.
+            if !more && !self.run.is_waiting() && self.run.scheduler.error().is_none() {
+                self.send_marks(answers).await?;
             }
             let takes = is_open && self.run.scheduler.error().is_none() && self.run.accepts();
             tokio::select! {
@@ -166,8 +174,18 @@ impl GraphSession {
             counts.error();
             return Err(explain(&failure));
         }
+        self.send_marks(answers).await?;
         if self.last.is_some() {
             self.log_unreturned(&given);
+        }
+        Ok(())
+    }
+
+    /// Sends the marks of all requests whose last answers have been sent.
+    async fn send_marks(&mut self, answers: &mpsc::Sender<GraphResponse>) -> Result<()> {
+        while let Some(mark) = self.marks.take(self.definition.name()) {
+            let sent = answers.send(GraphResponse::Response(mark, None));
+            sent.await.map_err(|_| gone())?;
         }
         Ok(())
     }
@@ -199,6 +217,9 @@ impl GraphSession {
             let at = convert::following(self.last)?;
             Ok(self.run.scheduler.generated().map_or(at, |it| it.max(at)))
         };
+        if let Err(error) = self.marks.admit(&request) {
+            return refuse(&error);
+        }
         let given = convert::timestamp(&request);
         let at = match given.and_then(|at| at.map_or_else(following, Ok)) {
             Ok(at) => at,
@@ -216,6 +237,7 @@ impl GraphSession {
             }
         }
         self.last = Some(at);
+        self.marks.add(&request, at);
         counts.accepted();
         None
     }

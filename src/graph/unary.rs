@@ -6,7 +6,7 @@ use super::{
     calculator::Env,
     convert,
     definition::{GraphDefinition, Seat},
-    error::{GraphRunError, explain, not_added},
+    error::{GraphRunError, MissingInputs, explain, not_added},
     packet::Packet,
     plan::GraphPlan,
     run::Run,
@@ -17,9 +17,6 @@ use crate::{
     metrics::GraphCall,
     request::{InferRequest, InferResponse},
 };
-
-/// Beginning of the error of a unary request without an input of the graph.
-pub const TOO_FEW_INPUTS: &str = "Invalid number of inputs - Not all input packets created";
 
 /// First packets of the outputs of a graph.
 struct Firsts {
@@ -159,9 +156,12 @@ impl GraphDefinition {
                 .map(|input| self.plan().inputs[input].port.name.as_str())
                 .collect();
             let names = names.join(", ");
+            let expected = self.plan().inputs.iter();
+            let expected = expected.map(|input| input.port.name.clone()).collect();
             return Err(Error::invalid(format!(
-                "{TOO_FEW_INPUTS} - missing: {names}"
-            )));
+                "Invalid number of inputs - Not all input packets created - missing: {names}"
+            ))
+            .with_source(MissingInputs { expected }));
         }
         for (input, packet) in packets {
             run.scheduler

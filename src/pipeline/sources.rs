@@ -119,8 +119,13 @@ pub enum CustomError {
     NotOpen(String),
     /// A call of it fails.
     Node(NodeError),
-    /// A Python handler does not load: why.
-    Handler(String),
+    /// A Python handler does not load.
+    Handler {
+        /// The reason.
+        reason: String,
+        /// The next step.
+        advice: &'static str,
+    },
     /// The Python environment of the pipeline cannot be used: why.
     Environment(String),
     /// Nobody has asked it, which is no error: why not. A server never says so.
@@ -142,6 +147,9 @@ impl From<HandlerLoadError> for CustomError {
         // Where it was raised is for the log.
         let traceback = error.raised().map(|raised| raised.traceback.trim_end());
         let reported = text.strip_suffix(traceback.unwrap_or_default());
-        Self::Handler(reported.unwrap_or(&text).trim_end().to_owned())
+        Self::Handler {
+            reason: reported.unwrap_or(&text).trim_end().to_owned(),
+            advice: error.advice(),
+        }
     }
 }

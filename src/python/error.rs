@@ -41,6 +41,15 @@ impl From<pyovms::message::Raised> for Raised {
     }
 }
 
+impl Raised {
+    /// Returns what helps where a module is not there; `None` if it is anything else.
+    pub fn advice(&self) -> Option<&'static str> {
+        const INSTALL: &str = "install it into the Python environment that the server is started with, or name another \
+                               with --python-environment";
+        (self.kind == "ModuleNotFoundError").then_some(INSTALL)
+    }
+}
+
 /// Why a call of a handler failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerError {
@@ -208,6 +217,17 @@ impl HandlerLoadError {
             | Self::Worker { .. }
             | Self::NoInterpreter { .. }
             | Self::Environment { .. } => "The Python Node state initialization failed",
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::NoInterpreter { .. } => "name another environment with --python-environment",
+            _ => {
+                let of_module = self.raised().and_then(Raised::advice);
+                of_module.unwrap_or("correct the handler; the log has where it was raised")
+            }
         }
     }
 

@@ -57,6 +57,11 @@ impl Use {
         Self(Arc::clone(&self.0))
     }
 
+    /// Returns the limit on the time of a call.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.0.timeout()
+    }
+
     /// Returns the runtime on which the end of it can be waited for.
     pub(super) fn runtime(&self) -> tokio::runtime::Handle {
         self.0.group.runtime().clone()

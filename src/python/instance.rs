@@ -448,7 +448,7 @@ impl fmt::Debug for HandlerInstance {
 }
 
 /// Generator of outputs that has begun and not ended. Dropping it closes it: the handler sees `GeneratorExit`, and is
-/// not finalized before.
+/// not finalized before. One that has not ended after the limit of a call is killed with its worker.
 pub struct HandlerGenerator {
     link: Arc<Link>,
     number: u64,
@@ -483,9 +483,19 @@ impl Drop for HandlerGenerator {
         }));
         let Some(used) = self.used.take() else { return };
         let (runtime, state) = (used.runtime(), self.state.take());
+        let (link, limit) = (Arc::downgrade(&self.link), used.timeout());
         Task::spawn_on(&runtime, async move {
             // It reports its end as well.
-            while sets.recv().await.is_some() {}
+            let mut ended = std::pin::pin!(async { while sets.recv().await.is_some() {} });
+            // A step that does not end is no better for the client having left; it has the limit of a call anew, since
+            // its end and that of the generator are one to those who wait.
+            if let Some(limit) = limit
+                && tokio::time::timeout(limit, ended.as_mut()).await.is_err()
+                && let Some(link) = link.upgrade()
+            {
+                kill(&link, limit);
+            }
+            ended.await;
             drop(state);
             drop(used);
         })

@@ -152,6 +152,50 @@ def test_labels_once_and_then_pictures(labels, stream):
     assert other.next() == (2, "result", b"last of dogs")
 
 
+def test_last_answers_are_marked_where_a_client_asks(labels, stream):
+    """Triton's loop for decoupled models: until an answer says that it is the last."""
+    def answers(opened):
+        """Yields the answers of a request, the last of which is empty."""
+        while True:
+            came = opened.came.get(timeout=LIMIT).get_response()
+            yield came
+            if came.parameters.get("triton_final_response").bool_param:
+                return
+
+    opened = stream(labels)
+    asks = {"enable_empty_final_response": True}
+    # What gives no outputs has a last answer as well.
+    opened.send("labels", "labels", b"cats", request_id="a", **asks)
+    (last,) = answers(opened)
+    assert (last.id, last.model_name, len(last.outputs)) == ("a", "labels", 0)
+    assert last.parameters[TIMESTAMP].int64_param == 0
+    opened.send("labels", "image", b"x", request_id="b", **asks)
+    first, last = answers(opened)
+    # Outputs belong to no request, and so have no id.
+    assert (first.id, first.raw_output_contents[0]) == ("", b"x of cats")
+    assert (last.id, len(last.outputs)) == ("b", 0)
+    # Nobody gets marks who has not asked.
+    other = stream(labels)
+    other.send("labels", "labels", b"dogs")
+    other.send("labels", "image", b"x")
+    assert set(other.came.get(timeout=LIMIT).get_response().parameters) == {TIMESTAMP}
+
+
+def test_last_answers_of_generators_are_marked(examples, stream):
+    """Each prompt has one, behind all its words."""
+    opened = stream(examples)
+    for number, text in enumerate((b"the", b"tell me of the server")):
+        opened.send(
+            "streamer", "prompt", prompt(text), shape=[1], request_id=str(number), enable_empty_final_response=True
+        )
+        came = []
+        while not came or not came[-1].parameters.get("triton_final_response").bool_param:
+            came.append(opened.came.get(timeout=LIMIT).get_response())
+        *words, end, last = came
+        assert words and {each.outputs[0].name for each in words} == {"token"}
+        assert (end.outputs[0].name, last.id, len(last.outputs)) == ("end_signal", str(number), 0)
+
+
 def test_what_is_not_there(examples, stream):
     """The stream ends with the status."""
     opened = stream(examples)

@@ -68,6 +68,16 @@ def test_answers_come_in_order(serve, stream):
         np.testing.assert_array_equal(result.as_numpy("a"), ones(number + 1))
 
 
+def test_answers_are_the_last_where_a_client_asks(serve, stream):
+    """A model has one answer for each request, which has the outputs as well."""
+    opened = stream(serve("dummy"))
+    opened.send("dummy", "b", ones(), enable_empty_final_response=True)
+    opened.send("dummy", "b", ones())
+    response = opened.next().get_response()
+    assert response.parameters["triton_final_response"].bool_param and len(response.outputs) == 1
+    assert not opened.next().get_response().parameters
+
+
 def test_a_wrong_request_is_told_and_the_stream_goes_on(serve, stream):
     """Errors are those of the request; they have no status."""
     opened = stream(serve("dummy"))

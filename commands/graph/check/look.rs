@@ -234,10 +234,7 @@ fn handler(
             }
             let traceback = raised.traceback.trim_end();
             error.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
-            let hint = "install it into the Python environment that the server is started with, or \
-                        name another with --python-environment";
-            let is_module = raised.kind == "ModuleNotFoundError";
-            error.may_hint(is_module.then(|| hint.to_owned()))
+            error.may_hint(raised.advice().map(str::to_owned))
         }
     });
     findings

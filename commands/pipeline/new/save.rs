@@ -84,8 +84,13 @@ pub(crate) fn write_into(
 
 /// Reports the written files and, unless with `--quiet`, the next steps.
 pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
+    ui::print(told(files, next, format))
+}
+
+/// Formats that report.
+pub(super) fn told(files: &[&Path], next: &[String], format: OutputFormat) -> String {
     if format == OutputFormat::Json {
-        return ui::print(reported_json(files, next));
+        return reported_json(files, next);
     }
     let mut reported = String::new();
     for path in files {
@@ -95,7 +100,7 @@ pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Re
         let begin = if index == 0 { "next: " } else { "      " };
         reported.extend([begin, command, "\n"]);
     }
-    ui::print(reported)
+    reported
 }
 
 /// Reports the same as JSON.

@@ -78,6 +78,12 @@ fn fits(output: &TensorInfo, input: &TensorInfo) -> bool {
         && given.iter().zip(taken).all(|(a, b)| meet(*a, *b))
 }
 
+/// Returns whether an input has the shape of an image with 3 channels.
+fn takes_image(input: &TensorInfo) -> bool {
+    let channels = Dim::Fixed(3);
+    matches!(input.shape.0[..], [_, a, _, b] if a == channels || b == channels)
+}
+
 /// Returns whether there is a length that both allow.
 fn meet(a: Dim, b: Dim) -> bool {
     let bounds = |dim| match dim {
@@ -312,6 +318,14 @@ impl Weaver {
         let failure = Failure::failed(format!("what `{from}` gives is not what `{to}` takes"));
         let hint = "connect other models, or put a custom node between: `ovms pipeline new \
                     --custom-node NAME`, or --python-node";
+        let crops = "; where one finds what the next is to look at, `ovms pipeline new detection` \
+                     writes a node that cuts it out";
+        let more = if inputs.iter().any(takes_image) {
+            crops
+        } else {
+            ""
+        };
+        let hint = format!("{hint}{more}");
         gives.chain(takes).fold(failure, Failure::detail).hint(hint)
     }
 
@@ -374,12 +388,12 @@ impl PipelineText<'_> {
 }
 
 /// Writes a text as a JSON string.
-fn json(text: &str) -> String {
+pub(super) fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 /// Text in a comment, which ends with the line.
-struct Comment<'a>(&'a str);
+pub(super) struct Comment<'a>(pub(super) &'a str);
 
 impl Display for Comment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -182,7 +182,7 @@ impl Report {
             drop(watched);
             if let Err(error) = opened {
                 let reason = match error {
-                    CustomError::NotOpen(reason) | CustomError::Handler(reason) => reason,
+                    CustomError::NotOpen(reason) | CustomError::Handler { reason, .. } => reason,
                     _ => "it does not open".to_owned(),
                 };
                 facts.report(Reported::Library(name.clone()));

@@ -90,6 +90,7 @@ pub(super) fn decode(
         regions,
         trace: None,
         priority: None,
+        marks_final: false,
         owner: None,
     })
 }

@@ -45,7 +45,7 @@ use crate::{
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     quota::{CountedClient, RequestOwner},
-    request::Priority,
+    request::{Parameter, Parameters, Priority},
     shared_memory::SharedMemory,
     task,
     trace::TraceContext,
@@ -53,6 +53,9 @@ use crate::{
 
 /// The path of the call.
 pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
+
+/// The parameter by which a client asks for marks of last answers.
+const ASKS_FINAL: &str = "triton_enable_empty_final_response";
 
 /// As many bytes of small answers go into one piece of data, if they are there.
 const TOGETHER: usize = 16 << 10;
@@ -265,10 +268,19 @@ async fn read(
             room,
         };
         (request.request.trace, request.request.priority) = (trace, priority);
+        request.request.marks_final = marks_final(&mut request.request.parameters);
         drop(decoded);
         Ok(request)
     };
     task::sized("unpack", effort, decode).await
+}
+
+/// Takes the parameter by which a client asks for marks of last answers. It is for the stream, and not for a graph,
+/// which may refuse parameters that it does not know.
+fn marks_final(parameters: &mut Parameters) -> bool {
+    let before = parameters.len();
+    parameters.retain(|(name, value)| name != ASKS_FINAL || *value != Parameter::Bool(true));
+    parameters.len() < before
 }
 
 async fn reaches(mut course: watch::Receiver<Course>, at_least: Course) {

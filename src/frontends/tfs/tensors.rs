@@ -60,6 +60,7 @@ pub(super) fn decode(
         regions: None,
         trace: None,
         priority: None,
+        marks_final: false,
         owner: None,
     })
 }

@@ -100,13 +100,13 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
             "a library that opens and has all six functions".to_owned(),
             "build it, or correct its base_path".to_owned(),
         ),
-        CustomError::Handler(reason) => (
+        CustomError::Handler { reason, advice } => (
             INITIALIZE,
             "does not load",
             format!("`{library}` does not load: {reason}"),
             reason,
             "a handler that loads and initializes".to_owned(),
-            "correct the handler; the log has where it was raised".to_owned(),
+            advice.to_owned(),
         ),
         CustomError::Environment(reason) => {
             return Ok(Failure {
@@ -194,7 +194,10 @@ mod tests {
                 code: 7,
             }
             .into(),
-            CustomError::Handler("ValueError: no".to_owned()),
+            CustomError::Handler {
+                reason: "ValueError: no".to_owned(),
+                advice: "correct the handler; the log has where it was raised",
+            },
             NodeError::Call {
                 library: library(),
                 function: "getInputsInfo",

@@ -19,6 +19,7 @@ use crate::{
         flow::NodeJob,
         plan::{PipelinePlan, PipelinePlanNode},
         python::{self, PythonNode},
+        trace::processor_time,
     },
     python::HandlerInstance,
     task,
@@ -69,7 +70,11 @@ type Timed = (Vec<Tensor>, Instant, Instant);
 
 impl Shared {
     pub(super) async fn run(self: Arc<Self>, waiting: Waiting) -> Outcome {
-        let Waiting { job, since } = waiting;
+        let Waiting {
+            job,
+            since,
+            processor,
+        } = waiting;
         let ready = job.ready;
         let span = self.spans.as_ref().map(|trace| {
             let name = &self.definition.plan.nodes[ready.node].name;
@@ -78,10 +83,13 @@ impl Shared {
             span
         });
         let done = self.execute(job, span.as_ref().map(TraceSpan::context));
+        let done = done.await;
         Outcome {
             ready,
             since,
-            done: done.await,
+            processor: processor
+                .map_or(Duration::ZERO, |then| processor_time().saturating_sub(then)),
+            done,
             span,
         }
     }

@@ -156,6 +156,50 @@ fn a_generator_without_an_end_stops_when_its_client_leaves() {
 }
 
 #[test]
+fn a_generator_that_does_not_end_when_its_client_leaves_ends_its_worker() {
+    let mut config = lab();
+    let mut entry = config.remove("mediapipe_config_list", "gen");
+    entry["python_timeout_ms"] = 500.into();
+    config.put("mediapipe_config_list", entry);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let worker = || {
+        let told = reported(
+            &client,
+            code("gen", "yield [Tensor('out', str(os.getpid()).encode())]"),
+        );
+        told.rsplit(' ').next().map(str::to_owned)
+    };
+    let before = worker();
+    // One that ends in time, although its client has left, ends nothing else.
+    let log = config.beside("calm");
+    let brief = format!(
+        "open({log:?}, 'a').write('begun\\n')\ntry:\n  while True:\n    yield [Tensor('out', b'x')]\nfinally:\n  time.sleep(0.1)\n  open({log:?}, 'a').write('closed\\n')"
+    );
+    let mut talk = Talk::open(&client);
+    talk.send(code("gen", &brief));
+    talk.next().response();
+    drop(talk);
+    wait_lines(&log, "closed", 1);
+    assert_eq!(worker(), before);
+    let log = config.beside("stuck");
+    let stuck = format!(
+        "yield [Tensor('out', b'first')]\nopen({log:?}, 'a').write('begun\\n')\ntime.sleep(1000)"
+    );
+    let mut talk = Talk::open(&client);
+    talk.send(code("gen", &stuck));
+    assert_eq!(next(&mut talk), "0: out UINT8 [5] first");
+    wait_lines(&log, "begun", 1);
+    drop(talk);
+    server.wait_log("Python worker was killed after 500 ms (python_timeout_ms)");
+    server.wait_log("Python worker has started anew");
+    let mut talk = Talk::open(&client);
+    talk.send(code("gen", "yield [Tensor('out', b'a')]"));
+    assert_eq!(next(&mut talk), "0: out UINT8 [1] a");
+    assert_ne!(worker(), before);
+}
+
+#[test]
 fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
     let config = lab();
     let server = config.serve();

@@ -1,7 +1,7 @@
 //! The custom nodes that `ovms pipeline new` writes: they build or load, and do what their comments say. What the
 //! command says is in the sheet `new_files`.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::symlink, process::Command};
 
 use ovms::{
     custom_node::{HEADER, Library, Node},
@@ -9,7 +9,7 @@ use ovms::{
 };
 
 use crate::support::{
-    cli,
+    cli, fixture,
     handlers::test_handlers,
     nodes::{floats, output},
     repository,
@@ -82,4 +82,66 @@ fn a_python_node_is_written_checked_run_and_tested() {
         assert!(run.stderr.contains(text), "{}", run.stderr);
         test_handlers(&folder.path().join(name));
     }
+}
+
+#[test]
+fn a_detection_is_written_checked_run_and_tested() {
+    let folder = repository::folder();
+    symlink(fixture("models"), folder.path().join("models")).unwrap();
+    let ovms = |args: &[&str]| cli::run(cli::command().current_dir(folder.path()).args(args));
+    let new = ["pipeline", "new", "detection", "page"];
+    let models = ["models/ocr_det", "models/ocr_rec", "nodes/page"];
+    let run = ovms(&[&new[..], &models[..]].concat());
+    assert_eq!(run.failure(), "exit 0\n");
+    insta::assert_snapshot!(run.text(), @"
+    wrote nodes/page/config.json
+    wrote nodes/page/crops.py
+    wrote nodes/page/test_crops.py
+    wrote nodes/page/pyovms.pyi
+    next: ovms pipeline check nodes/page/config.json
+          ovms pipeline run nodes/page/config.json -i @IMAGE.png
+          ovms serve --config-path nodes/page/config.json --port 9000
+          ovms infer page -i @IMAGE.png
+    ");
+    let config = "nodes/page/config.json";
+    let run = ovms(&["pipeline", "check", config]);
+    let none = "pipeline `page`: no errors\n".to_owned();
+    assert_eq!((run.text(), run.failure()), (none, "exit 0\n".to_owned()));
+    assert_eq!(ovms(&["pipeline", "show", config]).code, Some(0));
+    let page = fixture("images/ocr_page.png");
+    let input = format!("@{}", page.display());
+    let parts = |args: &[&str]| {
+        let run = ovms(&[&["pipeline", "run", config, "--output", "json"], args].concat());
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        let outputs = report["outputs"].as_array().unwrap();
+        let shape = |output: &serde_json::Value| format!("{}: {}", output["name"], output["shape"]);
+        outputs.iter().map(shape).collect::<Vec<_>>().join(", ")
+    };
+    // The twelve lines of the page.
+    insta::assert_snapshot!(parts(&["-i", &input]), @r#""boxes": [12,1,4], "chars": [12,1,80,71]"#);
+    insta::assert_snapshot!(parts(&["--zeros"]), @r#""boxes": [0,1,4], "chars": [0,1,80,71]"#);
+    test_handlers(&folder.path().join("nodes/page"));
+    // Nothing is written over.
+    let run = ovms(&[&new[..], &models[..]].concat());
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.stderr.contains("config.json is there already"),
+        "{}",
+        run.stderr
+    );
+    // A chain of both says what goes between.
+    let chain = ["pipeline", "new", "chain", "page"];
+    let run = ovms(&[&chain[..], &models[..2]].concat());
+    assert_eq!(run.code, Some(1));
+    let between = "`ovms pipeline new detection` writes a node that cuts it out";
+    assert!(run.stderr.contains(between), "{}", run.stderr);
+    // A classifier alone finds nothing.
+    let run = ovms(&[&new[..], &["models/classifier", "models/ocr_rec"]].concat());
+    assert_eq!(run.code, Some(1));
+    insta::assert_snapshot!(run.stderr, @"
+    error: the model `classifier` has no output that says where things are
+      it gives scores: FP32 (1,10)
+    hint: expected detections (1,1,N,7), yolo (1,4+classes,N), rows (N,5), or a map (1,1,H,W); `ovms pipeline new --python-node NAME` writes a node for others
+    ");
 }

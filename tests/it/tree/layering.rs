@@ -340,6 +340,7 @@ const ROOMS: [Folder; 3] = [
             "fingerprint",
             "run",
             "definition",
+            "finals",
             "unary",
             "session",
             "live",

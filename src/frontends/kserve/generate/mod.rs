@@ -131,7 +131,7 @@ fn parameters(request: &InferRequest) -> String {
 /// Adds the members that became parameters to the error of a request to a graph without one of its inputs: their names
 /// may be misspelt.
 fn with_parameters(error: Error, names: &str) -> Error {
-    if names.is_empty() || !error.message().starts_with(graph::TOO_FEW_INPUTS) {
+    if names.is_empty() || !graph::lacks_inputs(&error) {
         return error;
     }
     error.with_more(&format!("; taken as parameters: {names}"))

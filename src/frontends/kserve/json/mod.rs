@@ -86,6 +86,7 @@ pub(super) fn decode(
         regions: regions.finish(),
         trace: None,
         priority: None,
+        marks_final: false,
         owner: None,
     };
     Ok((request, wishes))

@@ -168,7 +168,10 @@ impl Sources for Known {
             }
             .into()),
             "far" => Err(CustomError::NotLooked("nobody may run it".to_owned())),
-            "bad_handler" => Err(CustomError::Handler("ValueError: no".to_owned())),
+            "bad_handler" => Err(CustomError::Handler {
+                reason: "ValueError: no".to_owned(),
+                advice: "correct the handler; the log has where it was raised",
+            }),
             "python" => Ok(CustomFacts {
                 is_open: true,
                 ..CustomFacts::default()
