@@ -48,6 +48,8 @@ pub struct Status {
     pub code: VersionErrorCode,
     /// Cause of the failure, if there was one and it is known.
     pub failure: Option<Arc<str>>,
+    /// Whether a load that failed is being tried again, so that its outcome can still be waited for.
+    pub is_retried: bool,
 }
 
 impl Status {
@@ -57,6 +59,7 @@ impl Status {
             state,
             code: VersionErrorCode::Ok,
             failure: None,
+            is_retried: false,
         }
     }
 
@@ -74,7 +77,27 @@ impl Status {
             state: VersionState::Available,
             code: VersionErrorCode::Unknown,
             failure: Some(failure.into()),
+            is_retried: false,
         }
+    }
+
+    /// A load that begins after this; one that failed keeps its reason until the outcome is known.
+    #[must_use]
+    pub fn loading(&self) -> Self {
+        match (self.state, self.code) {
+            (VersionState::Loading, VersionErrorCode::Unknown) => Self {
+                is_retried: true,
+                ..self.clone()
+            },
+            _ => Self::ok(VersionState::Loading),
+        }
+    }
+
+    /// Returns whether a load may still end well: it has not failed, or is being tried again.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.state <= VersionState::Loading
+            && (self.code == VersionErrorCode::Ok || self.is_retried)
     }
 
     /// Returns the message of status calls; never empty.

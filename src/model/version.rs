@@ -151,10 +151,11 @@ impl Version {
         self.failure.load_full().filter(|_| failed)
     }
 
-    /// Records that a load begins. A version that serves keeps serving and is not touched.
+    /// Records that a load begins. A version that serves keeps serving and is not touched, and one that
+    /// failed keeps the reason meanwhile.
     pub fn begin(&self) {
         if self.loaded.load().is_none() {
-            self.status.send_replace(Status::ok(VersionState::Loading));
+            self.status.send_modify(|status| *status = status.loading());
         }
     }
 
@@ -311,9 +312,7 @@ impl Version {
             return Ok(loaded);
         }
         let mut status = self.status.subscribe();
-        let settled = status.wait_for(|status| {
-            status.state > VersionState::Loading || status.code != VersionErrorCode::Ok
-        });
+        let settled = status.wait_for(|status| !status.is_undecided());
         // A time limit that passes and a load that fails end in the same answer.
         drop(tokio::time::timeout(limit, settled).await);
         self.loaded()
@@ -353,11 +352,40 @@ mod tests {
         version.fail("no files");
         assert_eq!(version.status().message(), "no files");
         assert_eq!(version.failure().unwrap().as_str(), "no files");
-        version.begin();
-        assert_eq!(version.failure(), None, "it is tried again");
         version.retire();
         assert_eq!(version.status().state, VersionState::End);
         let refused = version.loaded().err().unwrap();
         assert_eq!(refused.message(), "Model with requested version is retired");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_load_that_is_tried_again_keeps_its_reason_and_is_waited_for() {
+        let limit = Duration::from_secs(10);
+        let version = Version::new("dummy", 1, Arc::default());
+        version.begin();
+        version.fail("no files");
+        let before = version.status();
+        let started = tokio::time::Instant::now();
+        assert!(version.wait_loaded(limit).await.is_err());
+        assert_eq!(started.elapsed(), Duration::ZERO, "nothing is on its way");
+
+        version.begin();
+        let meanwhile = version.status();
+        assert_eq!(
+            (meanwhile.state, meanwhile.code),
+            (before.state, before.code)
+        );
+        assert_eq!(meanwhile.message(), "no files");
+        assert_eq!(version.failure().unwrap().as_str(), "no files");
+        assert!(version.wait_loaded(limit).await.is_err());
+        assert_eq!(started.elapsed(), limit, "the outcome is waited for");
+
+        version.fail("a wrong file");
+        assert_eq!(version.status().message(), "a wrong file");
+        assert!(version.wait_loaded(limit).await.is_err());
+        assert_eq!(started.elapsed(), limit, "it is decided again");
+        version.retire();
+        version.begin();
+        assert_eq!(version.failure(), None, "what was retired begins anew");
     }
 }

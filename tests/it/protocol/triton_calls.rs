@@ -105,6 +105,24 @@ fn a_model_may_be_called_stats() {
 }
 
 #[test]
+fn a_limit_of_a_microsecond_ends_what_waits_for_a_busy_model() {
+    let server = busy::serve(&[]);
+    let grpc = Grpc::connect(&server);
+    let runs = busy::running(&server, &grpc, busy::ENDLESS);
+    let request = with(
+        busy::request(3),
+        &[("timeout", ParameterChoice::Int64Param(1))],
+    );
+    assert_eq!(
+        grpc.refused(request),
+        "DeadlineExceeded: the client's deadline of 1µs passed"
+    );
+    assert!(!runs.is_answered(), "there was no slot to run it");
+    drop(runs);
+    busy::check(3, &grpc.infer(busy::request(3)));
+}
+
+#[test]
 fn the_time_limit_among_the_parameters_is_kept() {
     let server = busy::serve(&["--metrics_enable"]);
     let grpc = Grpc::connect(&server);
