@@ -291,7 +291,7 @@ impl Engine {
                     .collect();
             }
             ServableFacts::Pipeline(definition) => &definition.plan,
-            ServableFacts::Graph(_) => return Vec::new(),
+            ServableFacts::Graph { .. } => return Vec::new(),
         };
         let labels = |(output, model, version)| {
             let version = self.model(model).ok()?.version(version).ok()?;

@@ -41,8 +41,13 @@ pub enum ServableFacts {
     Model(Arc<Loaded>),
     /// A pipeline.
     Pipeline(Arc<PipelineDefinition>),
-    /// A graph: its inputs and outputs, which say no more than names.
-    Graph(ServableInfo),
+    /// A graph.
+    Graph {
+        /// Inputs and outputs, which say no more than names.
+        info: ServableInfo,
+        /// Whether a request may have any number of responses, of a node that triggers itself.
+        is_decoupled: bool,
+    },
 }
 
 impl Servable {
@@ -169,7 +174,10 @@ impl ServableVersion {
             Self::Pipeline(pipeline) => pipeline.definition().map(ServableFacts::Pipeline),
             Self::Graph(graph) => graph
                 .definition()
-                .map(|it| ServableFacts::Graph(info_of(it.plan()))),
+                .map(|it| ServableFacts::Graph {
+                    info: info_of(it.plan()),
+                    is_decoupled: it.plan().loops().next().is_some(),
+                }),
         }
     }
 }
@@ -180,13 +188,18 @@ impl ServableFacts {
         match self {
             Self::Model(loaded) => &loaded.info,
             Self::Pipeline(definition) => &definition.plan.info,
-            Self::Graph(info) => info,
+            Self::Graph { info, .. } => info,
         }
     }
 
     /// Returns whether it is a graph, whose inputs and outputs have no types.
     pub fn is_graph(&self) -> bool {
-        matches!(self, Self::Graph(_))
+        matches!(self, Self::Graph { .. })
+    }
+
+    /// Returns whether a request may have any number of responses.
+    pub fn is_decoupled(&self) -> bool {
+        matches!(self, Self::Graph { is_decoupled: true, .. })
     }
 
     /// Returns whether requests belong to sequences.
@@ -213,7 +226,7 @@ impl ServableFacts {
     pub fn rt_info(&self) -> Option<&RtInfo> {
         match self {
             Self::Model(loaded) => loaded.rt_info.as_ref(),
-            Self::Pipeline(_) | Self::Graph(_) => None,
+            Self::Pipeline(_) | Self::Graph { .. } => None,
         }
     }
 }

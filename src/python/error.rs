@@ -115,6 +115,9 @@ impl Misfit {
             "execute" if self.expected.ends_with("state)") => {
                 "the server calls `execute(inputs, state=…)` for each request: a list of pyovms.Tensor, and what `create_state` has made"
             }
+            "execute" if self.found.contains(", state") => {
+                "the server calls `execute(inputs)` for each request, with a list of pyovms.Tensor; it has a state as well where the class has `create_state`"
+            }
             "execute" => {
                 "the server calls `execute(inputs)` for each request, with a list of pyovms.Tensor"
             }

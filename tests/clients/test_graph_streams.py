@@ -279,3 +279,13 @@ def test_tracker(examples, stream):
         end = one.next()
     assert end.status() == "StatusCode.INVALID_ARGUMENT"
     assert "Packet timestamp mismatch" in end.message()
+
+
+def test_generators_are_decoupled(examples, labels):
+    """By this, Triton's clients and load generators know that a request may have any number of answers."""
+    def decoupled(server, name):
+        with triton.InferenceServerClient(server.grpc) as client:
+            return client.get_model_config(name).config.model_transaction_policy.decoupled
+
+    assert decoupled(examples, "streamer")
+    assert not decoupled(labels, "labels")

@@ -335,7 +335,7 @@ const ABSENT: [(&str, &str); 6] = [
          max_num_inference_steps max_resolution num_images_per_prompt num_inference_steps \
          resolution",
     ),
-    ("graphs of generative models", "num_streams vocoder"),
+    ("graphs of generative models", "vocoder"),
 ];
 
 /// Returns the purpose of an absent flag of the C++ server.
@@ -433,6 +433,9 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "model-repository" | "model-store" => {
             Some("`--model-repository-path DIR` names a folder of models")
         }
+        "num-streams" | "streams" | "instance-group" | "instances" => Some(
+            "`--plugin-config '{\"NUM_STREAMS\": 2}'` is how many inferences of a model run beside each other",
+        ),
         "grpc-port" => Some("`--port` is the port of gRPC"),
         "http-port" => Some("`--rest-port` is the port of REST"),
         "host" | "bind-address" | "http-address" | "grpc-address" => {
@@ -471,7 +474,10 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         }
         "load-model" => Some("all models of a folder or of a configuration file are loaded"),
         "allow-metrics" | "metrics-port" => {
-            Some("`--metrics-enable` shows metrics at `/metrics` of the REST port")
+            Some(
+                "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
+                 them alone",
+            )
         }
         "model-control-mode" => Some(
             "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
@@ -494,6 +500,9 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         | "cache-config"
         | "response-cache-byte-size"
         | "pinned-memory-pool-byte-size"
+        | "cuda-memory-pool-byte-size"
+        | "grpc-infer-allocation-pool-size"
+        | "buffer-manager-thread-count"
         | "allow-http"
         | "allow-grpc" => Some(
             "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",

@@ -417,9 +417,12 @@ def _misfit(handler, name, given, named, space):
     if hasattr(method, "__signature__"):
         return None
     signature = inspect.signature(method, follow_wrapped=False)
+    # Nobody awaits what they return.
+    is_async = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
     try:
         signature.bind(*bound, *given, **named)
-        return None
+        if not is_async:
+            return None
     except TypeError:
         pass
     plain = [
@@ -429,7 +432,7 @@ def _misfit(handler, name, given, named, space):
         )
         for parameter in signature.parameters.values()
     ]
-    text = f"def {name}{inspect.Signature(plain)}"
+    text = f"{'async ' if is_async else ''}def {name}{inspect.Signature(plain)}"
     code = method.__code__
     return _cut(text, 200), _cut(code.co_filename, 4096), _defined(code)
 

@@ -23,6 +23,8 @@ MAX_REQUEST = 1 << 16
 
 
 def main(descriptor):
+    # `-P` has left it out, since it comes before the packages of the environment otherwise.
+    sys.path.append(os.getcwd())
     # Nothing else of the server is for handlers.
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 20)
@@ -194,8 +196,6 @@ def work(request, descriptors):
         limit = request.get("memory_limit")
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        if sys.path and sys.path[0] == "":
-            del sys.path[0]
         _pyovms._serve(link, loading)
         status = 0
         atexit._run_exitfuncs()

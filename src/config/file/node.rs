@@ -18,6 +18,26 @@ const MAX: usize = 100;
 /// Key at the top of a file that tells editors its schema.
 const SCHEMA: &str = "$schema";
 
+/// Keys of Triton's `config.pbtxt` that people write into this file, with what they are here.
+const OF_TRITON: [(&str, &str); 8] = [
+    ("default_model_filename", "base_path"),
+    ("instance_group", "nireq"),
+    ("max_batch_size", "batch_size"),
+    ("max_queue_delay_microseconds", "max_delay_us"),
+    ("model_warmup", "warmup"),
+    ("preferred_batch_size", "max_batch"),
+    ("sequence_batching", "stateful"),
+    ("version_policy", "model_version_policy"),
+];
+
+/// Returns the hint for a key of Triton's, if what it is here is known at this place.
+fn of_triton(key: &str, known: &[&str]) -> Option<String> {
+    let (_, here) = OF_TRITON.iter().find(|(theirs, _)| *theirs == key)?;
+    known
+        .contains(here)
+        .then(|| format!("what Triton names `{key}` is `{here}` here"))
+}
+
 /// Precedence among the values of a duplicate key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Twice {
@@ -266,8 +286,8 @@ impl<'a> Node<'a> {
                 let found = format!("the unknown key `{}`", shorten(key));
                 let source = self.findings.source;
                 let error = source.error(at, &path, found, one_of(known)).about(&path);
-                let near = nearest(key, known.iter().copied());
-                let error = error.may_hint(near.map(|name| format!("did you mean `{name}`?")));
+                let near = || Some(format!("did you mean `{}`?", nearest(key, known.iter().copied())?));
+                let error = error.may_hint(of_triton(key, known).or_else(near));
                 self.findings.errors.borrow_mut().add(error);
             }
             entries.push((

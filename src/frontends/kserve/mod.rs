@@ -225,7 +225,9 @@ fn model_config(engine: &Access, name: &str, version: Option<i64>) -> Result<Mod
         // By this, load generators know that requests belong to sequences. The time until an idle one goes
         // varies, so that it is unknown: 0.
         sequence_batching: facts.is_stateful().then(ModelSequenceBatching::default),
-        model_transaction_policy: Some(ModelTransactionPolicy { decoupled: false }),
+        model_transaction_policy: Some(ModelTransactionPolicy {
+            decoupled: facts.is_decoupled(),
+        }),
     })
 }
 

@@ -190,6 +190,15 @@ fn nothing_of_a_handler_is_left_in_the_table_of_modules() {
 }
 
 #[test]
+fn the_working_directory_comes_behind_packages() {
+    let made = handler(&answers(
+        "import numpy, os, sys",
+        "own = os.getcwd(); packages = os.path.dirname(os.path.dirname(numpy.__file__)); return (sys.path.index(own) == len(sys.path) - 1, sys.path.index(packages) < sys.path.index(own), '' in sys.path)",
+    ));
+    assert_eq!(answer(&made.handler), "(True, True, False)");
+}
+
+#[test]
 fn the_folder_is_on_the_path_while_the_module_runs() {
     let made = handler(&answers(
         "import sys, os\nwas = os.path.dirname(__file__) in sys.path",

@@ -296,17 +296,21 @@ impl Link {
             let Some(link) = this.upgrade() else {
                 return;
             };
-            let waiting = link.calls.lock();
-            let calls = waiting.calls.iter();
-            let long = calls.filter(|(number, _)| (warned + 1..=before).contains(*number));
-            if let Some((number, call)) = long.min_by_key(|(number, _)| **number) {
+            let long = link.calls.lock().oldest(warned + 1..=before);
+            if let Some((number, node)) = long {
+                link.stacks.clear();
+                link.process.ask();
+                link.stacks.written().await;
+                let places = link.stacks.read(&link.handlers.lock());
+                let at = places.and_then(|places| places.of_handlers());
+                let at = at.map_or_else(String::new, |at| format!(": it is at {at}"));
                 tracing::warn!(
                     of = link.of,
-                    node = call.node,
-                    "a call of the handler has not ended for {} s; python_timeout_ms would end it",
+                    node,
+                    "a call of the handler has not ended for {} s{at}; python_timeout_ms would end it",
                     LONG.as_secs()
                 );
-                warned = *number;
+                warned = number;
             }
             before = link.last.load(Ordering::Relaxed);
         }
@@ -512,6 +516,7 @@ impl Link {
         };
         // Of its own: the call whose time is over may be dropped.
         Task::spawn(async move {
+            link.stacks.clear();
             link.process.ask();
             link.stacks.written().await;
             link.process.kill();

@@ -58,6 +58,12 @@ impl Stacks {
         Ok(Self(file))
     }
 
+    /// Forgets what was written, for what comes next.
+    pub(super) fn clear(&self) {
+        // It fails for no file in memory.
+        let _ = rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Start(0));
+    }
+
     /// Waits until a worker that was asked has written them, for a short time.
     pub(super) async fn written(&self) {
         let written = async {
@@ -105,15 +111,21 @@ pub(super) struct Places {
     text: String,
 }
 
+impl Places {
+    /// Returns the innermost frames of handlers, in one line.
+    pub(super) fn of_handlers(&self) -> Option<String> {
+        (!self.handlers.is_empty()).then(|| self.handlers.join(", or at "))
+    }
+}
+
 /// Formats as what follows the line that says how the worker died.
 impl fmt::Display for Places {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.handlers[..] {
-            [] => formatter.write_str("threads of the worker at its end:")?,
-            handlers => write!(
+        match self.of_handlers() {
+            None => formatter.write_str("threads of the worker at its end:")?,
+            Some(handlers) => write!(
                 formatter,
-                "the handler was at {}; threads of the worker at its end:",
-                handlers.join(", or at ")
+                "the handler was at {handlers}; threads of the worker at its end:"
             )?,
         }
         write!(formatter, "\n{}", self.text)

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     mem,
+    ops::RangeInclusive,
 };
 
 use pyovms::message::Outcome;
@@ -57,6 +58,13 @@ impl Waiting {
         self.at_end = self.nodes();
         self.died = Some(how.to_owned());
         (mem::take(&mut self.calls), mem::take(&mut self.generators))
+    }
+
+    /// Returns number and node of the first call among those with such numbers.
+    pub(super) fn oldest(&self, numbers: RangeInclusive<u64>) -> Option<(u64, String)> {
+        let calls = self.calls.iter().filter(|(number, _)| numbers.contains(number));
+        let (number, call) = calls.min_by_key(|(number, _)| **number)?;
+        Some((*number, call.node.clone()))
     }
 
     /// Returns the nodes that the worker is at, or was when it ended.

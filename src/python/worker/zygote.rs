@@ -121,7 +121,8 @@ impl Zygote {
         });
         let mut command = Command::new(program);
         command
-            .args(["-m", "pyovms.worker", &DESCRIPTOR.to_string()])
+            // The working directory is no place for packages, see `pyovms.worker`.
+            .args(["-P", "-m", "pyovms.worker", &DESCRIPTOR.to_string()])
             .env("PYTHONPATH", path(&package::folder()?))
             .env("PYTHONUNBUFFERED", "1")
             .stdin(match COMMON.has_terminal() {

@@ -226,6 +226,14 @@ class OvmsPythonModel:
             "class OvmsPythonModel:\n    def execute(self, i): pass\n    def initialize(self): pass\n",
             3,
         ),
+        (
+            "class OvmsPythonModel:\n    async def execute(self, inputs): return []\n",
+            2,
+        ),
+        (
+            "class OvmsPythonModel:\n\n    async def execute(self, inputs): yield []\n",
+            3,
+        ),
     ] {
         write(folder.path(), PYTHON, handler);
         let place = format!("g/handler.py:{line}:1");

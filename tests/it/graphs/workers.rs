@@ -496,6 +496,8 @@ fn a_call_that_does_not_end_is_told() {
     let told = server.wait_log("a call of the handler has not ended for 5 s");
     let rest = r#"python_timeout_ms would end it of="graph py" node="py""#;
     assert!(told.contains(rest), "{told}");
+    let (_, at) = told.split_once(" s: it is at ").expect(&told);
+    assert!(at.contains(".py:") && at.contains(" in execute;"), "{told}");
 }
 
 #[test]

@@ -183,10 +183,10 @@ fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhe
     insta::assert_snapshot!(plain(&checked.failure()), @"
     exit 1
     error: the check found 4 errors
-      error: <folder>/config.json: model `graph`, version 1: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
-      error: <folder>/config.json: model `weights`, version 1: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
-      error: <folder>/config.json: model `saved`, version 1: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
-      error: <folder>/config.json: model `operator`, version 1: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
+      error: <folder>/config.json:1:46 model_config_list[0].config.base_path: model `graph`, version 1: cannot read <folder>/graph/1/model.xml: Permission denied (os error 13)
+      error: <folder>/config.json:1:94 model_config_list[1].config.base_path: model `weights`, version 1: cannot read <folder>/weights/1/model.bin: Permission denied (os error 13)
+      error: <folder>/config.json:1:146 model_config_list[2].config.base_path: model `saved`, version 1: cannot read <folder>/saved/1/saved_model.pb: Permission denied (os error 13)
+      error: <folder>/config.json:1:194 model_config_list[3].config.base_path: model `operator`, version 1: cannot read <folder>/operator/1/model.xml: OpenVINO has no operator `Nothing`: Opset opset1 doesn't contain the operation with type: Nothing
     hint: let the user of the server read <folder>/graph/1/model.xml
     hint: let the user of the server read <folder>/weights/1/model.bin
     hint: let the user of the server read <folder>/saved/1/saved_model.pb

@@ -223,3 +223,19 @@ proptest! {
         let _ = crate::config::remove_model(text.as_bytes(), "a");
     }
 }
+
+#[test]
+fn keys_of_triton_have_their_names_here() {
+    let text = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "/m",
+        "instance_group": [], "dynamic_batching": {"preferred_batch_size": [4]}, "sequence_batching": {}}}]}"#;
+    let errors = errors(text);
+    let hints: Vec<&str> = errors
+        .lines()
+        .filter_map(|line| line.rsplit_once(" (what ").map(|(_, hint)| hint))
+        .collect();
+    insta::assert_snapshot!(hints.join("\n"), @"
+    Triton names `instance_group` is `nireq` here)
+    Triton names `preferred_batch_size` is `max_batch` here)
+    Triton names `sequence_batching` is `stateful` here)
+    ");
+}

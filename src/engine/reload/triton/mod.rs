@@ -45,7 +45,10 @@ const COUNTERPARTS: [(&str, &str); 15] = [
     ("backend", "write a graph with a Python node"),
     ("max_batch_size", "set batch_size"),
     ("version_policy", "set model_version_policy"),
-    ("instance_group", "set nireq and target_device"),
+    (
+        "instance_group",
+        "set nireq, NUM_STREAMS in plugin_config, and target_device",
+    ),
     ("dynamic_batching", "set dynamic_batching"),
     (SEQUENCES, "set stateful"),
     (
@@ -279,7 +282,15 @@ pub fn contradicted_triton_settings(model: &ModelConfig, info: &ServableInfo) ->
     let file = file_of(Path::new(&model.base_path));
     // One that cannot be read has a warning, or an error, of its own.
     let fields = read(&file)?.ok()?;
-    let found = tensors::contradictions(&fields, &model.load, info);
+    let name = fields.iter().find(|field| field.path == "name");
+    let name = name.and_then(|field| field.value()).unwrap_or_default();
+    let mut found = tensors::contradictions(&fields, &model.load, info);
+    // Whoever names the model otherwise than its folder means it.
+    let folder = file.parent().and_then(Path::file_name);
+    let is_of_folder = folder.is_some_and(|folder| folder == &*model.name);
+    if is_of_folder && !name.is_empty() && name != model.name {
+        found.push(format!("name: found {name}, served as {}", model.name));
+    }
     let found = (!found.is_empty()).then(|| found.join("; "))?;
     Some(format!(
         "{} contradicts the model, which counts: {found}",
@@ -334,8 +345,8 @@ mod tests {
         let text = "name: \"m\" platform: \"onnxruntime_onnx\" max_batch_size: 8\n\
                     input [ { name: \"x\" dims: [ 1 ] } ] dynamic_batching { }\n\
                     instance_group [ { count: 2 } ] parameters { key: \"a\" }";
-        let expected = "ignored settings of FILE: max_batch_size (set batch_size), instance_group (set nireq and \
-                        target_device), dynamic_batching (set dynamic_batching), parameters (set plugin_config)";
+        let expected = "ignored settings of FILE: max_batch_size (set batch_size), instance_group (set nireq, \
+                        NUM_STREAMS in plugin_config, and target_device), dynamic_batching (set dynamic_batching), parameters (set plugin_config)";
         let expected = Some(expected.to_owned());
         assert_eq!(read(text), (expected.clone(), expected, false));
         let python = read("backend: \"python\"").0;
@@ -431,9 +442,11 @@ mod tests {
 
     #[test]
     fn what_the_model_has_otherwise_is_told_with_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("config.pbtxt");
-        let mut model = model(folder.path(), false);
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("m");
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("config.pbtxt");
+        let mut model = model(&folder, false);
         let info = ServableInfo::default();
         let told = |model: &ModelConfig| contradicted_triton_settings(model, &info);
         assert_eq!(told(&model), None);
@@ -443,6 +456,20 @@ mod tests {
             warning.replace(&file.display().to_string(), "FILE"),
             "FILE contradicts the model, which counts: output `y`: the model has no output"
         );
+        fs::write(&file, "name: 'other'").unwrap();
+        assert!(
+            told(&model)
+                .unwrap()
+                .ends_with("which counts: name: found other, served as m")
+        );
+        fs::write(&file, "name: 'm'").unwrap();
+        assert_eq!(told(&model), None);
+        fs::write(&file, "name: 'other'").unwrap();
+        let by_flag = ModelConfig {
+            name: "another".into(),
+            ..model.clone()
+        };
+        assert_eq!(told(&by_flag), None);
         fs::write(&file, "output {").unwrap();
         assert_eq!(told(&model), None);
         model.load.settings_error = Some("cannot read".into());
