@@ -10,6 +10,7 @@ use crate::{
     byte_size::ByteSize,
     diagnostic::{Diagnostic, FilePosition, Severity},
     error::nearest,
+    python::WORKER_OPTIONS,
 };
 
 /// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
@@ -30,8 +31,14 @@ const OF_TRITON: [(&str, &str); 8] = [
     ("version_policy", "model_version_policy"),
 ];
 
-/// Returns the hint for a key of Triton's, if what it is here is known at this place.
-fn of_triton(key: &str, known: &[&str]) -> Option<String> {
+/// Returns the hint for a key that is of something else: of graphs, or Triton's, if what it is here is known at this
+/// place.
+fn of_others(key: &str, known: &[&str]) -> Option<String> {
+    if WORKER_OPTIONS.contains(&key) && known.contains(&"graph_path") {
+        return Some(format!(
+            "`{key}` of a graph is in its entry of `mediapipe_config_list`, or beside `handler_path` in the graph"
+        ));
+    }
     let (_, here) = OF_TRITON.iter().find(|(theirs, _)| *theirs == key)?;
     known
         .contains(here)
@@ -287,7 +294,7 @@ impl<'a> Node<'a> {
                 let source = self.findings.source;
                 let error = source.error(at, &path, found, one_of(known)).about(&path);
                 let near = || Some(format!("did you mean `{}`?", nearest(key, known.iter().copied())?));
-                let error = error.may_hint(of_triton(key, known).or_else(near));
+                let error = error.may_hint(of_others(key, known).or_else(near));
                 self.findings.errors.borrow_mut().add(error);
             }
             entries.push((

@@ -225,17 +225,18 @@ proptest! {
 }
 
 #[test]
-fn keys_of_triton_have_their_names_here() {
+fn keys_of_others_have_their_names_here() {
     let text = r#"{"model_config_list": [{"config": {"name": "m", "base_path": "/m",
-        "instance_group": [], "dynamic_batching": {"preferred_batch_size": [4]}, "sequence_batching": {}}}]}"#;
+        "instance_group": [], "dynamic_batching": {"preferred_batch_size": [4]}, "sequence_batching": {}, "python_workers": 2}}]}"#;
     let errors = errors(text);
     let hints: Vec<&str> = errors
         .lines()
-        .filter_map(|line| line.rsplit_once(" (what ").map(|(_, hint)| hint))
+        .filter_map(|line| line.rsplit_once(" (").map(|(_, hint)| hint))
         .collect();
     insta::assert_snapshot!(hints.join("\n"), @"
-    Triton names `instance_group` is `nireq` here)
-    Triton names `preferred_batch_size` is `max_batch` here)
-    Triton names `sequence_batching` is `stateful` here)
+    what Triton names `instance_group` is `nireq` here)
+    what Triton names `preferred_batch_size` is `max_batch` here)
+    what Triton names `sequence_batching` is `stateful` here)
+    `python_workers` of a graph is in its entry of `mediapipe_config_list`, or beside `handler_path` in the graph)
     ");
 }
