@@ -172,12 +172,10 @@ impl ServableVersion {
         match self {
             Self::Version(version) => version.loaded().map(ServableFacts::Model),
             Self::Pipeline(pipeline) => pipeline.definition().map(ServableFacts::Pipeline),
-            Self::Graph(graph) => graph
-                .definition()
-                .map(|it| ServableFacts::Graph {
-                    info: info_of(it.plan()),
-                    is_decoupled: it.plan().loops().next().is_some(),
-                }),
+            Self::Graph(graph) => graph.definition().map(|it| ServableFacts::Graph {
+                info: info_of(it.plan()),
+                is_decoupled: it.plan().loops().next().is_some(),
+            }),
         }
     }
 }
@@ -199,7 +197,13 @@ impl ServableFacts {
 
     /// Returns whether a request may have any number of responses.
     pub fn is_decoupled(&self) -> bool {
-        matches!(self, Self::Graph { is_decoupled: true, .. })
+        matches!(
+            self,
+            Self::Graph {
+                is_decoupled: true,
+                ..
+            }
+        )
     }
 
     /// Returns whether requests belong to sequences.

@@ -473,12 +473,10 @@ fn elsewhere(name: &str) -> Option<&'static str> {
             Some("`--file-system-poll-wait-seconds` is how often folders are looked at")
         }
         "load-model" => Some("all models of a folder or of a configuration file are loaded"),
-        "allow-metrics" | "metrics-port" => {
-            Some(
-                "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
+        "allow-metrics" | "metrics-port" => Some(
+            "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
                  them alone",
-            )
-        }
+        ),
         "model-control-mode" => Some(
             "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
              `POST /v1/config/reload` looks at them",

@@ -293,7 +293,12 @@ impl<'a> Node<'a> {
                 let found = format!("the unknown key `{}`", shorten(key));
                 let source = self.findings.source;
                 let error = source.error(at, &path, found, one_of(known)).about(&path);
-                let near = || Some(format!("did you mean `{}`?", nearest(key, known.iter().copied())?));
+                let near = || {
+                    Some(format!(
+                        "did you mean `{}`?",
+                        nearest(key, known.iter().copied())?
+                    ))
+                };
                 let error = error.may_hint(of_others(key, known).or_else(near));
                 self.findings.errors.borrow_mut().add(error);
             }

@@ -62,7 +62,10 @@ impl Waiting {
 
     /// Returns number and node of the first call among those with such numbers.
     pub(super) fn oldest(&self, numbers: RangeInclusive<u64>) -> Option<(u64, String)> {
-        let calls = self.calls.iter().filter(|(number, _)| numbers.contains(number));
+        let calls = self
+            .calls
+            .iter()
+            .filter(|(number, _)| numbers.contains(number));
         let (number, call) = calls.min_by_key(|(number, _)| **number)?;
         Some((*number, call.node.clone()))
     }

@@ -247,7 +247,7 @@ fn more_images_than_the_batch_takes_are_refused() {
 #[test]
 fn a_model_with_the_channels_elsewhere_does_not_misread_images() {
     let served = Served::start("classifier", "image");
-    insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0; input name: image");
+    insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0, which has its channels last; --layout NHWC:NCHW serves a model that has them first; input name: image");
 }
 
 /// Returns a PNG of nothing but a header, which claims 50000 by 50000.

@@ -285,6 +285,10 @@ impl Planned<'_> {
 const OPEN_BATCH: &str =
     " - images are resized where no dimension is -1: with a batch size such as 1:8";
 
+/// What helps where the last dimension of an input is no number of channels.
+const CHANNELS_LAST: &str =
+    ", which has its channels last; --layout NHWC:NCHW serves a model that has them first";
+
 fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
     let refused = match &error {
         // Not an error of this request.
@@ -312,13 +316,20 @@ fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
             index,
             expected: channels,
             actual,
-        } => refused(
-            expected,
-            format_args!(
-                "Invalid number of channels in binary input - Expected: {channels}; Actual: {actual} \
-                 in image {index}"
-            ),
-        ),
+        } => {
+            // Gray, colors, and colors with an opacity have fewer.
+            let help = match channels {
+                Dim::Fixed(5..) => CHANNELS_LAST,
+                _ => "",
+            };
+            refused(
+                expected,
+                format_args!(
+                    "Invalid number of channels in binary input - Expected: {channels}; Actual: {actual} \
+                     in image {index}{help}"
+                ),
+            )
+        }
         ImageError::Sizes { index } => refused(
             expected,
             format_args!(
