@@ -23,7 +23,7 @@ use crate::{
     custom_node,
     error::{Error, ErrorKind, Result},
     metrics::RequestRecord,
-    model::{self, Model, Version, keeper::Keeper},
+    model::{self, Loaded, Model, Version, keeper::Keeper},
     quota::ClientPlace,
     request::RequestOrigin,
     servable::ImageStep,
@@ -270,13 +270,26 @@ impl Engine {
     }
 
     /// Returns what metadata say of a servable beyond its tensors: its [`labels`](Self::labels), and as `images` what the
-    /// server does to images, so that clients leave it.
+    /// server does to images, so that clients leave it, of a pipeline what the models do that take its inputs.
     pub fn properties(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
         let mut properties = self.labels(facts);
-        if let ServableFacts::Model(loaded) = facts {
-            let images = loaded.spec.options.preprocessing.of_images();
-            properties.extend(images.map(|steps| (ImageStep::PROPERTY.to_owned(), steps.into())));
-        }
+        let of_model = |loaded: &Loaded| loaded.spec.options.preprocessing.of_images();
+        let images = match facts {
+            ServableFacts::Model(loaded) => of_model(loaded),
+            ServableFacts::Pipeline(definition) => {
+                let mut all = definition.plan.models_at_entry().map(|(model, version)| {
+                    let version = self.model(model).ok()?.version(version).ok()?;
+                    let loaded = version.loaded().ok()?;
+                    of_model(&loaded)
+                });
+                // What they do not have in common holds for none of the inputs alone.
+                all.next()
+                    .flatten()
+                    .filter(|first| all.all(|other| other.as_ref() == Some(first)))
+            }
+            ServableFacts::Graph { .. } => None,
+        };
+        properties.extend(images.map(|steps| (ImageStep::PROPERTY.to_owned(), steps.into())));
         properties
     }
 

@@ -57,6 +57,18 @@ impl PipelinePlan {
         })
     }
 
+    /// Goes through the models, with the versions asked for, that take an input of the pipeline as it comes.
+    pub fn models_at_entry(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
+        let consumers = self.nodes[Self::ENTRY].consumers.iter();
+        consumers.filter_map(|node| match &self.nodes[*node].kind {
+            Some(NodeKind::Model {
+                model_name,
+                version,
+            }) => Some((model_name.as_str(), *version)),
+            _ => None,
+        })
+    }
+
     /// Returns how often a node runs in a request; `None` if that depends on the request.
     pub fn runs(&self, node: usize) -> Option<usize> {
         self.nodes[node]

@@ -74,6 +74,11 @@ def unit():
     return settings
 
 
+def test_the_unit_stops_the_server_alone():
+    """Workers of Python nodes answer what has begun."""
+    assert unit()["KillMode"] == ["mixed"]
+
+
 def defaults():
     """What the unit's file of variables sets, read as systemd and as a shell would."""
     text = (DEPLOY / "systemd/ovms.default").read_text()

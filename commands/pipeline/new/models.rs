@@ -52,7 +52,7 @@ pub(crate) fn look(
         .map_err(|error| Failure::failed("these models cannot be configured").caused_by(&error))?;
     let mut facts = ConfigurationFacts::new(&parsed);
     facts.runs_custom_nodes = false;
-    let base = file.map(|file| resolved(folder_of(file))).transpose()?;
+    let base = file.map(|file| resolved_new(folder_of(file))).transpose()?;
     let mut models = Vec::new();
     for (entry, place) in entries.iter().zip(&places) {
         let name = entry["config"]["name"].as_str().unwrap_or_default();
@@ -83,6 +83,14 @@ fn resolved(path: &Path) -> Result<PathBuf, Failure> {
     // Without the dots that stand for nothing.
     let path = std::path::absolute(path).map_err(fail)?;
     Ok(path.components().collect())
+}
+
+/// Does the same with a folder that may have to be made.
+fn resolved_new(folder: &Path) -> Result<PathBuf, Failure> {
+    let there = folder.ancestors().find(|path| or_here(path).exists());
+    let there = there.unwrap_or(Path::new(""));
+    let rest = folder.strip_prefix(there).unwrap_or(folder);
+    Ok(resolved(there)?.join(rest).components().collect())
 }
 
 /// Returns a path as a text for JSON.

@@ -39,7 +39,7 @@ def main(descriptor):
     # Those of a terminal are for the server, which ends this.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    stay_at_term()
     from . import loading  # noqa: F401
 
     try:
@@ -167,14 +167,21 @@ def tell(descriptor):
     os.register_at_fork(after_in_child=silence)
 
 
+def stay_at_term():
+    """Has SIGTERM end nothing: whoever stops a whole control group, as systemd does, sends it here as well, where
+    requests are still answered. What handlers fork or start is ended by it, as ever."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+
+
 def work(request, descriptors):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
     printed = []
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _pyovms._end_with_parent()
         link, stacks, *streams = descriptors

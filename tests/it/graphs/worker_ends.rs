@@ -146,3 +146,35 @@ fn the_log_has_the_handler_that_may_be_meant() {
         "{told}"
     );
 }
+
+#[test]
+fn a_signal_to_all_processes_of_a_stop_loses_no_request() {
+    let mut server = config_with(&[]).serve();
+    let client = Grpc::connect(&server);
+    let begun = crate::support::repository::folder();
+    let mark = begun.path().join("begun");
+    // A process that it forks ends at the signal, as without the server.
+    let text = format!(
+        "import os, signal, sys, time\n\
+         pid = os.fork()\n\
+         if pid == 0: time.sleep(60); os._exit(3)\n\
+         with open({mark:?} + '.part', 'w') as file: file.write(f'{{os.getpid()}} {{os.getppid()}} {{pid}}')\n\
+         os.rename({mark:?} + '.part', {mark:?})\n\
+         status = os.waitpid(pid, 0)[1]\n\
+         time.sleep(0.5)\n\
+         return [Tensor('out', str(status).encode())]"
+    );
+    let call = client.call(code("py", &text));
+    let pids = eventually("the call is there", || fs::read_to_string(&mark).ok());
+    server.signal("TERM");
+    for pid in pids.split(' ') {
+        let sent = std::process::Command::new("kill")
+            .args(["-s", "TERM", pid])
+            .status();
+        assert!(sent.unwrap().success(), "{pid}");
+    }
+    let answer = call.wait().expect("it is answered");
+    assert_eq!(answer.raw_output_contents[0], "15");
+    assert!(server.wait().success(), "{}", server.log());
+    assert!(!server.log().contains(" anew"), "{}", server.log());
+}

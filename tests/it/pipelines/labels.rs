@@ -98,3 +98,41 @@ fn outputs_have_the_labels_of_the_models_that_they_come_from() {
         (properties(&server, "one") == json!({"labels": labels("c")})).then_some(())
     });
 }
+
+#[test]
+fn inputs_are_prepared_as_the_models_do_that_take_them() {
+    let mut config = Config::of(&[]);
+    let prepared = [
+        ("bgr", "color_format"),
+        ("other", "color_format"),
+        ("plain", "nireq"),
+    ];
+    for (name, key) in prepared {
+        let value = match key {
+            "nireq" => json!(1),
+            _ => json!("RGB:BGR"),
+        };
+        let entry = config.model(name, &model("classifier"));
+        entry["layout"] = json!("NHWC:NCHW");
+        entry[key] = value;
+    }
+    let of = |model| dl(model, model, IMAGE, SCORES);
+    config.pipeline("one", "image", &[of("bgr")], "out=bgr.y");
+    config.pipeline(
+        "same",
+        "image",
+        &[of("bgr"), of("other")],
+        "a=bgr.y b=other.y",
+    );
+    config.pipeline(
+        "two",
+        "image",
+        &[of("bgr"), of("plain")],
+        "a=bgr.y b=plain.y",
+    );
+    let server = config.serve();
+    assert_eq!(properties(&server, "bgr")["images"], "bgr");
+    assert_eq!(properties(&server, "one")["images"], "bgr");
+    assert_eq!(properties(&server, "same")["images"], "bgr");
+    assert!(properties(&server, "two")["images"].is_null());
+}

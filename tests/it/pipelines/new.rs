@@ -103,6 +103,9 @@ fn a_detection_is_written_checked_run_and_tested() {
           ovms serve --config-path nodes/page/config.json --port 9000
           ovms infer page -i @IMAGE.png
     ");
+    // A folder beside another one need not be there either.
+    let above = ["models/ocr_det", "models/ocr_rec", "nodes/../more/page"];
+    assert_eq!(ovms(&[&new[..], &above[..]].concat()).failure(), "exit 0\n");
     let config = "nodes/page/config.json";
     let run = ovms(&["pipeline", "check", config]);
     let none = "pipeline `page`: no errors\n".to_owned();
