@@ -53,12 +53,11 @@ impl Account {
     }
 
     /// Makes the error of one charge that fits into no budget that is empty, of which there is no use in trying again.
-    /// The owner of a part has an error of its own.
     fn never(&self, total: usize) -> Option<Error> {
         match &self.part {
-            None if total > self.max => Some(too_large(self.max)),
-            Some((_, whole)) if total <= self.max => whole.0.never(total),
-            None | Some(_) => None,
+            None => (total > self.max).then(|| too_large(self.max)),
+            Some((owner, _)) if total > self.max => Some(owner.too_large(self.max)),
+            Some((_, whole)) => whole.0.never(total),
         }
     }
 
@@ -91,6 +90,9 @@ impl fmt::Debug for Account {
 pub trait BudgetOwner: Send + Sync {
     /// Makes the error of one who comes while too much is charged, `max` bytes being the bound.
     fn exhausted(&self, max: usize) -> Error;
+
+    /// Makes the error of one whose request alone is more than `max` bytes.
+    fn too_large(&self, max: usize) -> Error;
 }
 
 impl Budget {
@@ -368,6 +370,10 @@ mod tests {
         fn exhausted(&self, max: usize) -> Error {
             exhausted(max)
         }
+
+        fn too_large(&self, _: usize) -> Error {
+            Error::new(ErrorKind::TooLarge, "of the part")
+        }
     }
 
     #[test]
@@ -401,7 +407,7 @@ mod tests {
         assert_eq!(refused(pieces.add(401).unwrap_err()), (kind, text));
         assert_eq!(pieces.add(400).unwrap_err().kind(), ErrorKind::Exhausted);
         // The owner of a part says by itself what is more than that has.
-        assert_eq!(part.charge(5001).unwrap_err().kind(), ErrorKind::Exhausted);
+        assert_eq!(part.charge(5001).unwrap_err().message(), "of the part");
     }
 
     #[test]

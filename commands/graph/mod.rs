@@ -8,6 +8,7 @@ mod source;
 mod stubs;
 
 use std::{
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -61,7 +62,18 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn environment(named: Option<PathBuf>) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
-    python::give_terminal(|text| ui::print_aside(&format!("{}\n", ui::visible_lines(text))));
+    let show = |text: &str| ui::print_aside(&format!("{}\n", ui::visible_lines(text)));
+    python::give_terminal(show, io::stdin().is_terminal());
+}
+
+/// Notes that calls of handlers may take longer here than served.
+pub(crate) fn note_waived(timeout: Option<Duration>) {
+    if let Some(timeout) = timeout {
+        ui::note(&format!(
+            "note: python_timeout_ms ({}) does not count at a terminal, where a `breakpoint()` may wait",
+            timeout.as_millis()
+        ));
+    }
 }
 
 /// Returns the inputs of a graph by name, if it can be read; prints nothing.

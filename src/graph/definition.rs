@@ -268,6 +268,11 @@ impl GraphDefinition {
         &self.fingerprint
     }
 
+    /// Returns the longest time of a call of its Python nodes if it does not count here.
+    pub fn waived_timeout(&self) -> Option<Duration> {
+        self.workers.as_ref()?.waived_timeout()
+    }
+
     /// Returns whether instances are kept between requests.
     pub fn has_pool(&self) -> bool {
         self.pool.is_some()

@@ -146,6 +146,11 @@ impl PipelineDefinition {
             && self.works.iter().all(is_model)
     }
 
+    /// Returns the longest time of a call of its Python nodes if it does not count here.
+    pub fn waived_timeout(&self) -> Option<Duration> {
+        self.workers()?.waived_timeout()
+    }
+
     /// Returns the workers of its Python nodes, if it has any.
     pub(super) fn workers(&self) -> Option<&WorkerGroup> {
         self.works.iter().find_map(|work| match work {

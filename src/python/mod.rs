@@ -57,8 +57,10 @@ pub fn describe() -> Option<String> {
 }
 
 /// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
-/// print, and has a function show where those that die were. Applies to workers that start afterwards.
-pub fn give_terminal(show: fn(&str)) {
+/// print, and has a function show where those that die were. Applies to workers that start afterwards. With a keyboard
+/// there, so that somebody may be at the prompt of a debugger, calls may take as long as they like.
+pub fn give_terminal(show: fn(&str), has_keyboard: bool) {
+    COMMON.has_keyboard.store(has_keyboard, Ordering::Relaxed);
     // Once is enough.
     let _ = COMMON.terminal.set(show);
 }

@@ -111,6 +111,15 @@ impl BudgetOwner for BytesOwner {
         self.counts.add(&self.key, ClientLimit::BytesInFlight);
         refusal(&self.key, format_args!("{max} bytes in flight"), SOON)
     }
+
+    fn too_large(&self, max: usize) -> Error {
+        self.counts.add(&self.key, ClientLimit::BytesInFlight);
+        let key = &self.key;
+        let text = format!(
+            "Request is too large - the limit of {key} is {max} bytes in flight; send less at once"
+        );
+        Error::new(ErrorKind::TooLarge, text)
+    }
 }
 
 /// Makes a rate of one in a period, with so many at once.

@@ -13,7 +13,7 @@ use ovms::{
 use crate::{
     error::Failure,
     graph::{
-        show,
+        note_waived, show,
         source::{self, AdjacentConfig},
     },
     local::{self, LocalServable},
@@ -63,7 +63,9 @@ pub(super) async fn load(name: String, config: FileConfig) -> Result<LocalGraph,
         Servable::Graph(graph) => graph.definition().ok(),
         _ => None,
     };
-    LocalServable::load("graph", name, config, definition).await
+    let loaded = LocalServable::load("graph", name, config, definition).await?;
+    note_waived(loaded.definition.waived_timeout());
+    Ok(loaded)
 }
 
 impl LocalGraph {

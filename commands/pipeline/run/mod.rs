@@ -240,7 +240,9 @@ async fn load(name: &str, config: FileConfig) -> Result<LocalPipeline, Failure> 
         Servable::Pipeline(pipeline) => pipeline.definition().ok(),
         _ => None,
     };
-    LocalServable::load("pipeline", name.to_owned(), config, definition).await
+    let loaded = LocalServable::load("pipeline", name.to_owned(), config, definition).await?;
+    graph::note_waived(loaded.definition.waived_timeout());
+    Ok(loaded)
 }
 
 impl LocalPipeline {

@@ -5,7 +5,7 @@ use std::{
     os::{fd::AsFd as _, unix::net::UnixStream},
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -56,6 +56,8 @@ pub(in crate::python) struct Common {
     pub(in crate::python) all: AtomicUsize,
     /// Shows a text on the terminal of this process, if workers have that.
     pub(in crate::python) terminal: OnceLock<fn(&str)>,
+    /// Whether somebody can type at that terminal, and so debug a handler for as long as they like.
+    pub(in crate::python) has_keyboard: AtomicBool,
     /// Charged with the memory that is shared.
     pub(in crate::python) budget: Mutex<Option<Budget>>,
     /// Of the server, for those who load elsewhere.
@@ -68,6 +70,7 @@ pub(in crate::python) static COMMON: Common = Common {
     per_handler: AtomicUsize::new(64),
     all: AtomicUsize::new(256),
     terminal: OnceLock::new(),
+    has_keyboard: AtomicBool::new(false),
     budget: Mutex::new(None),
     runtime: Mutex::new(None),
     description: Mutex::new(None),
@@ -137,10 +140,17 @@ impl WorkerGroup {
         &self.options
     }
 
-    /// Returns the longest time of a call.
+    /// Returns the longest time of a call, unless it is waived.
     pub(in crate::python) fn timeout(&self) -> Option<Duration> {
-        let timeout = self.options.timeout_ms.filter(|timeout| *timeout > 0);
-        timeout.map(Duration::from_millis)
+        let timeout = self.options.limit_of_calls();
+        // A call is as long as somebody is at the prompt of the debugger.
+        timeout.filter(|_| !COMMON.has_keyboard.load(Ordering::Relaxed))
+    }
+
+    /// Returns the longest time of a call if it does not count, since somebody at the terminal may debug the handler.
+    pub fn waived_timeout(&self) -> Option<Duration> {
+        let timeout = self.options.limit_of_calls();
+        timeout.filter(|_| COMMON.has_keyboard.load(Ordering::Relaxed))
     }
 
     /// Returns why no request can be run, if so: no worker is there, and none comes soon.

@@ -1,6 +1,6 @@
 //! Options of the workers of a graph or a pipeline, each of which may be given in several places.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{
     diagnostic::FilePosition,
@@ -67,6 +67,12 @@ impl WorkerOptions {
             "python_workers" => (1, 256),
             _ => (0, i64::from(u32::MAX) << 20),
         }
+    }
+
+    /// Returns the longest time of a call, if there is one.
+    pub(super) fn limit_of_calls(&self) -> Option<Duration> {
+        let timeout = self.timeout_ms.filter(|timeout| *timeout > 0);
+        timeout.map(Duration::from_millis)
     }
 
     /// Sees to it that the environment has an interpreter.

@@ -74,7 +74,7 @@ fn compressed_messages_are_counted_while_they_expand() {
         &[("Content-Encoding", "gzip")],
         &bomb,
     );
-    insta::assert_snapshot!(refused.error(), @"503: Server is overloaded - requests and answers in flight: the most bytes allowed are 67108864, see --max-bytes-in-flight; try again later");
+    insta::assert_snapshot!(refused.error(), @"413: Request is too large - it needs more than 67108864 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
     growth.check();
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
 }
@@ -93,6 +93,6 @@ fn a_compressed_call_above_the_budget_is_reported_so() {
         .wait(async move { client.model_infer(large).await })
         .unwrap_err();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
-    insta::assert_snapshot!(status.message(), @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1000000, see --max-bytes-in-flight; try again later");
+    insta::assert_snapshot!(status.message(), @"Request is too large - it needs more than 1000000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
     grpc.check_serves();
 }

@@ -83,7 +83,7 @@ fn what_a_header_claims_is_charged_before_it_is_decoded() {
         assert_eq!(
             answer.unwrap_err(),
             format!(
-                "ResourceExhausted: Server is overloaded - requests and answers in flight: the most bytes allowed are {BUDGET}, see --max-bytes-in-flight; try again later"
+                "ResourceExhausted: Request is too large - it needs more than {BUDGET} bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight"
             )
         );
     }

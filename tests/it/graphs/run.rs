@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{graphs::PYTHON, infer::interrupt, repository, terminal};
+use crate::support::{cli, graphs::PYTHON, infer::interrupt, repository, terminal};
 
 /// Writes a graph with a handler.
 fn write(folder: &Path, text: &str, handler: &str) {
@@ -215,13 +215,21 @@ fn each_save_of_a_watched_graph_runs_it_again() {
     assert_eq!(ended(&mut run), Some(130));
 }
 
+/// A handler that stops in the debugger.
+const STOPPING: &str = "\
+from pyovms import Tensor
+class OvmsPythonModel:
+    def execute(self, inputs):
+        loud = inputs[0].texts()[0].upper()
+        breakpoint()
+        return [Tensor('out', [loud])]
+";
+
 #[test]
 fn a_breakpoint_stops_at_the_terminal() {
     let folder = repository::folder();
     let graph = folder.path().join("g");
-    let handler = "from pyovms import Tensor\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
-                   loud = inputs[0].texts()[0].upper()\n        breakpoint()\n        return [Tensor('out', [loud])]\n";
-    write(&graph, PYTHON, handler);
+    write(&graph, PYTHON, STOPPING);
     let args = ["graph", "run", graph.to_str().unwrap(), "-i", "in=hello"];
     let steps = [
         ("(Pdb) ", Some("p loud + '!'\n")),
@@ -235,4 +243,33 @@ fn a_breakpoint_stops_at_the_terminal() {
         "{}",
         screen.text()
     );
+}
+
+#[test]
+fn a_debugger_at_the_terminal_has_no_limit_of_time() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    let limit = "\"handler.py\" python_timeout_ms: 300 }";
+    let text = PYTHON.replace("\"handler.py\" }", limit);
+    write(&graph, &text, STOPPING);
+    let note =
+        "python_timeout_ms (300) does not count at a terminal, where a `breakpoint()` may wait";
+    let args = ["graph", "run", graph.to_str().unwrap(), "-i", "in=hello"];
+    let wait = "import time; time.sleep(1); print('loo' + 'ked')\n";
+    let steps = [
+        (note, Some("")),
+        ("(Pdb) ", Some(wait)),
+        ("looked", Some("c\n")),
+    ];
+    let screen = terminal::run(200, &args, &[], &steps);
+    let shown = screen.text();
+    assert_eq!(screen.code, 0, "{shown}");
+    assert!(shown.contains("out: BYTES (1) \"HELLO\""), "{shown}");
+    assert_eq!(shown.matches("python_timeout_ms").count(), 1, "{shown}");
+    // Without a keyboard nobody debugs.
+    let hangs = STOPPING.replace("breakpoint()", "while True: pass");
+    write(&graph, &text, &hangs);
+    let run = cli::run(cli::command().args(args));
+    assert_eq!(run.code, Some(1), "{}", run.failure());
+    assert!(!run.stderr.contains(note), "{}", run.stderr);
 }

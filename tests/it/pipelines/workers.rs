@@ -11,6 +11,7 @@ use crate::support::{
     grpc::{Grpc, raw},
     http::get,
     pipelines::{Config, custom, is_ready, status, wait_lines},
+    terminal,
 };
 
 /// Makes a file with the pipelines `p` and `other`, of a node each that runs code from requests, and `two`, whose
@@ -239,6 +240,27 @@ fn a_pipeline_may_have_limits_of_time_and_memory() {
     let told = reported(&client, code("p", "bytearray(2 << 30)"));
     assert!(told.ends_with("Node: n - MemoryError"), "{told}");
     is_fine(&client, "p");
+}
+
+#[test]
+fn a_run_at_a_terminal_has_no_limit_of_time() {
+    let mut config = config();
+    set(&mut config, "python_timeout_ms", 300);
+    let path = config.write();
+    let body = format!("import time; time.sleep(1); {FINE}");
+    let input = format!("in:UINT8={:?}", body.as_bytes());
+    let args = ["pipeline", "run", path.to_str().unwrap(), "p", "-i", &input];
+    let steps = [(
+        "python_timeout_ms (300) does not count at a terminal",
+        Some(""),
+    )];
+    let screen = terminal::run(200, &args, &[], &steps);
+    assert_eq!(screen.code, 0, "{}", screen.text());
+    let run = cli::ovms(args);
+    assert_eq!(run.code, Some(1), "{}", run.failure());
+    let reason = "was killed after 300 ms (python_timeout_ms) in node n";
+    assert!(run.stderr.contains(reason), "{}", run.stderr);
+    assert!(!run.stderr.contains("does not count"), "{}", run.stderr);
 }
 
 #[test]

@@ -118,8 +118,6 @@ fn a_limit_of_a_microsecond_ends_what_waits_for_a_busy_model() {
         "DeadlineExceeded: the client's deadline of 1µs passed"
     );
     assert!(!runs.is_answered(), "there was no slot to run it");
-    drop(runs);
-    busy::check(3, &grpc.infer(busy::request(3)));
 }
 
 #[test]
