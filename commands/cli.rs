@@ -360,11 +360,16 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
             let text = text.strip_prefix("error: ").unwrap_or(text);
             let meant = subcommand_meant(&error);
             let flag = flag_meant(&error, args);
-            let text = without_odd_tips(text, meant.is_some() || flag.is_some());
+            let shape = shape_meant(&error, args);
+            let is_other = meant.is_some() || flag.is_some() || shape.is_some();
+            let text = without_odd_tips(text, is_other);
             let variable = variable(&error);
             Failure::usage_verbatim(format!("error parsing options: {text}"))
                 .may_hint(meant.map(|command| format!("`{command}` does that")))
                 .may_hint(flag.map(|flag| format!("write `{flag}`")))
+                .may_hint(
+                    shape.map(|shape| format!("write `{shape}`, which fills the other inputs too")),
+                )
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
@@ -439,6 +444,28 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),
         _ => None,
     }
+}
+
+/// Returns the input of `infer` that stands for `--shape` of `bench`.
+fn shape_meant(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let command = args.iter().skip(1).find(|arg| !is_quiet(arg))?;
+    let is_shape = typed.split('=').next() == Some("--shape");
+    if !is_shape || command != "infer" || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let mut following = args.iter().skip_while(|arg| *arg != "--shape").skip(1);
+    let value = match typed.split_once('=') {
+        Some((_, value)) => Some(value),
+        None => following.next().and_then(|value| value.to_str()),
+    };
+    let (name, dims) = value
+        .and_then(|value| value.rsplit_once(':'))
+        .unwrap_or(("NAME", "DIMS"));
+    let input = ui::shell_word(&format!("{name}::{dims}="));
+    Some(format!("-i {input} --random"))
 }
 
 /// Returns how several files are given, for those that stand behind the first, and for a folder.

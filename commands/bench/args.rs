@@ -40,6 +40,7 @@ Examples:
   ovms bench ocr --requests recorded.jsonl --rate 20 --fail-if 'p99>200ms'
   ovms bench resnet --api tfs-rest --shape 0:1,3,224,224 --save after.json
   ovms bench resnet --against before.json --fail-if 'worse>5%'
+  ovms bench --against before.json after.json
 
 Exit codes: 0 done; 1 a condition holds, or requests failed; 64 usage; 69 the server cannot be \
 reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
@@ -49,6 +50,8 @@ reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct BenchArgs {
     /// Name of the model, pipeline or graph
+    ///
+    /// With --against, it may be a file of --save: both reports are compared then, without a server.
     #[arg(add = names::servables())]
     pub(super) model: String,
 
@@ -127,14 +130,14 @@ pub(super) struct MeasurementArgs {
 
     /// Send the request repeatedly for this long, such as 10s, and measure latencies
     ///
-    /// One window, which nothing has to agree with.
+    /// One window, which nothing has to agree with. A number without a unit is in seconds, here and in --max-time.
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = duration,
+        value_parser = TypedDuration::read,
         conflicts_with_all = ["interval", "windows", "stability", "max_trials"]
     )]
-    pub(super) duration: Option<Duration>,
+    pub(super) duration: Option<TypedDuration>,
 
     /// Number of consecutive windows that have to agree
     #[arg(
@@ -165,8 +168,8 @@ pub(super) struct MeasurementArgs {
     pub(super) max_trials: u16,
 
     /// Time limit for all levels together
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
-    pub(super) max_time: Duration,
+    #[arg(long, value_name = "TIME", value_parser = TypedDuration::read, default_value = "10m")]
+    pub(super) max_time: TypedDuration,
 
     /// Number of warm-up requests, which are not measured
     ///
@@ -295,6 +298,48 @@ impl VerdictArgs {
     }
 }
 
+/// Duration, and whether it has a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TypedDuration {
+    pub(super) length: Duration,
+    has_unit: bool,
+}
+
+/// Longest duration without a unit that is more likely meant in seconds than in milliseconds.
+const LONG: Duration = Duration::from_secs(120);
+
+impl TypedDuration {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self {
+            length: duration(text)?,
+            has_unit: text.parse::<f64>().is_err(),
+        })
+    }
+
+    /// Returns whether it may be meant in milliseconds, as other tools of load take a number.
+    fn is_doubtful(self) -> bool {
+        !self.has_unit && self.length > LONG
+    }
+}
+
+impl MeasurementArgs {
+    /// Returns what is to be said of durations that take longer than they may be meant to.
+    pub(super) fn note(&self) -> Option<String> {
+        let all = [
+            ("--duration", self.duration),
+            ("--max-time", Some(self.max_time)),
+        ];
+        let (flag, doubtful) = all
+            .into_iter()
+            .filter_map(|(flag, it)| Some((flag, it?)))
+            .find(|(_, it)| it.is_doubtful())?;
+        let seconds = doubtful.length.as_secs_f64();
+        Some(format!(
+            "note: `{flag} {seconds}` has no unit and is {seconds} s; `{flag} {seconds}ms` is in milliseconds"
+        ))
+    }
+}
+
 /// Reads a duration with its unit: a number alone is in seconds for one tool of load and in milliseconds for another.
 fn duration_with_unit(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
@@ -321,7 +366,30 @@ fn responses(text: &str) -> Result<Responses, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Responses, duration_with_unit, responses};
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::{MeasurementArgs, Responses, duration_with_unit, responses};
+
+    #[test]
+    fn a_long_duration_without_a_unit_is_told() {
+        let note = |flags: &str| {
+            let words = ["bench"].into_iter().chain(flags.split_whitespace());
+            let command = MeasurementArgs::augment_args(Command::new("bench"));
+            let matches = command.get_matches_from(words);
+            MeasurementArgs::from_arg_matches(&matches).unwrap().note()
+        };
+        insta::assert_snapshot!(note("--duration 500").unwrap(), @"note: `--duration 500` has no unit and is 500 s; `--duration 500ms` is in milliseconds");
+        insta::assert_snapshot!(note("--max-time=900").unwrap(), @"note: `--max-time 900` has no unit and is 900 s; `--max-time 900ms` is in milliseconds");
+        for flags in [
+            "",
+            "--duration 120",
+            "--duration 500s",
+            "--duration 500ms",
+            "--max-time 1h",
+        ] {
+            assert_eq!(note(flags), None, "{flags}");
+        }
+    }
 
     #[test]
     fn windows_have_a_unit() {

@@ -91,13 +91,22 @@ pub(super) async fn measure(
             1 => String::new(),
             _ => format!("{} of {count}: ", index + 1),
         };
-        let stopped = one(&run, traffic, &mut signals, &(head + &target_name(*target))).await?;
+        let longest = longest(plan.rule.longest(left));
+        let name = format!("{head}{}, {longest}", target_name(*target));
+        let stopped = one(&run, traffic, &mut signals, &name).await?;
         levels.extend(run.report());
         if stopped.is_some() {
             return Ok((levels, stopped));
         }
     }
     Ok((levels, None))
+}
+
+/// Writes the longest time of a level.
+fn longest(time: Duration) -> String {
+    // What is left of the time for all levels has many digits.
+    let seconds = (time.as_secs_f64() * 10.0).ceil() / 10.0;
+    format!("up to {seconds} s")
 }
 
 /// Returns the name of a level that is to be measured.
@@ -193,7 +202,18 @@ mod tests {
     use ovms::client::load::LoadEnd;
     use tokio::sync::oneshot;
 
-    use super::{LoadProgress, Stopped, message, until_signal};
+    use super::{LoadProgress, Stopped, longest, message, until_signal};
+
+    #[test]
+    fn a_level_has_its_longest_time() {
+        for (milliseconds, expected) in [
+            (500_000, "up to 500 s"),
+            (20, "up to 0.1 s"),
+            (598_613, "up to 598.7 s"),
+        ] {
+            assert_eq!(longest(Duration::from_millis(milliseconds)), expected);
+        }
+    }
 
     #[tokio::test]
     async fn a_signal_counts_also_when_the_level_was_over() {

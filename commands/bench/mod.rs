@@ -2,7 +2,7 @@
 //!
 //! [`BenchArgs`] are the flags as typed; `plan` checks them and reads their files before anything is sent. `mix` makes
 //! the requests, `measure` runs level after level with the engine in [`ovms::client::load`], `report` has the
-//! results. `text`, `csv`, and `html` show them, `condition` judges them.
+//! results. `text`, `csv`, and `html` show them, `condition` judges them; `saved` does so with two that were saved.
 
 mod args;
 mod condition;
@@ -14,6 +14,7 @@ mod mix;
 mod plan;
 mod report;
 mod run;
+mod saved;
 mod text;
 
 pub(crate) use args::BenchArgs;

@@ -9,7 +9,7 @@ use std::{
 
 use ovms::{
     client::{
-        Api,
+        Api, Request, TensorForm,
         input::{Argument, ElementSource, MAX_OF_FILES},
         load::{ArrivalProcess, LoadPlan, LoadTarget, TrafficKind, Until},
     },
@@ -21,11 +21,12 @@ use super::{
         BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
     },
     condition::FailCondition,
-    report::{BenchReport, FORM},
+    report::{BenchReport, FORM, ReportedFlags},
 };
 use crate::{
     error::Failure,
     infer::{self, Job, strip_mark},
+    ui,
 };
 
 /// Maximum size of a file of requests, in bytes.
@@ -69,6 +70,14 @@ pub(super) struct StabilityRule {
     pub(super) max_time: Duration,
 }
 
+impl StabilityRule {
+    /// Returns the longest time that a level may take, if so much is left for it.
+    pub(super) fn longest(self, left: Duration) -> Duration {
+        let windows = self.window.saturating_mul(self.max_windows.into());
+        windows.min(left)
+    }
+}
+
 impl BenchPlan {
     /// Checks the flags and reads their files.
     pub(super) fn new(args: BenchArgs) -> Result<Self, Failure> {
@@ -84,6 +93,9 @@ impl BenchPlan {
             verdict,
             server,
         } = args;
+        if let Some(note) = measurement.note() {
+            ui::note(&note);
+        }
         let seed = inputs.seed.unwrap_or_else(rand_seed);
         let targets = targets(&load, seed)?;
         let kind = kind(&traffic, server.api())?;
@@ -110,7 +122,7 @@ impl BenchPlan {
             inputs.seed = Some(seed);
         }
         let (interval, windows, max_trials) = match measurement.duration {
-            Some(duration) => (duration, 1, 1),
+            Some(duration) => (duration.length, 1, 1),
             None => (
                 measurement.interval,
                 measurement.windows,
@@ -136,7 +148,7 @@ impl BenchPlan {
                 windows,
                 percent: measurement.stability,
                 max_windows: max_trials.max(windows),
-                max_time: measurement.max_time,
+                max_time: measurement.max_time.length,
             },
             output,
             verdict,
@@ -163,6 +175,34 @@ impl BenchPlan {
     pub(super) fn max_lanes(&self) -> usize {
         let lanes = self.targets.iter().map(LoadTarget::max_in_flight);
         lanes.max().unwrap_or(1)
+    }
+
+    /// Returns the flags that figures depend on, with those of the request.
+    pub(super) fn flags(&self, request: &Request) -> ReportedFlags {
+        let (max_in_flight, poisson) = match self.targets.first() {
+            Some(LoadTarget::Rate {
+                max_in_flight,
+                arrivals,
+                ..
+            }) => (Some(*max_in_flight), *arrivals != ArrivalProcess::Constant),
+            Some(LoadTarget::Concurrency(_)) | None => (None, false),
+        };
+        ReportedFlags {
+            window_seconds: self.rule.window.as_secs_f64(),
+            windows: self.rule.windows,
+            stability: self.rule.percent,
+            max_trials: self.rule.max_windows,
+            warmup: self.warmup,
+            max_in_flight,
+            poisson,
+            in_turn: self.is_in_turn,
+            requests: self.lines.as_ref().map(|lines| lines.name.clone()),
+            form: match request.form {
+                TensorForm::Bytes => "binary".to_owned(),
+                TensorForm::Values => "values".to_owned(),
+            },
+            output_names: request.outputs.clone(),
+        }
     }
 
     /// Returns whether stdout has a table for people.
@@ -235,7 +275,7 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
     })
 }
 
-fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
+pub(super) fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
     let mut conditions = verdict.fail_if.iter();
     let needs_report = conditions.any(|it| matches!(it, FailCondition::Worse { .. }));
     if needs_report && verdict.against.is_none() {
@@ -246,7 +286,7 @@ fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
 }
 
 /// Reads a report of `--save`.
-fn read_report(path: &Path) -> Result<BenchReport, Failure> {
+pub(super) fn read_report(path: &Path) -> Result<BenchReport, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         let failure = Failure::cannot("read", path, &error);
         match error.kind() {

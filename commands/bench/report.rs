@@ -3,7 +3,10 @@
 use std::fmt;
 
 use ovms::{
-    client::load::{Comparison, LevelReport},
+    client::{
+        ModelBatching,
+        load::{Comparison, LevelReport},
+    },
     tensor::ShapeText,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +36,44 @@ impl fmt::Display for ReportedInput {
     }
 }
 
+/// Model as the server tells it at the beginning of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ReportedModel {
+    /// Versions that can be used, of which the latest answers where none was asked for.
+    pub(super) versions: Vec<String>,
+    /// Platform; `None` where the protocol has none.
+    pub(super) platform: Option<String>,
+    /// Batching of requests that wait; `None` without it, or where the protocol has no such question.
+    pub(super) batching: Option<ModelBatching>,
+}
+
+/// Flags of a run that its figures depend on, and that are not in the report otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct ReportedFlags {
+    /// Length of a window in seconds: `--interval`, or `--duration`.
+    pub(super) window_seconds: f64,
+    /// Number of windows that have to agree; 1 with `--duration`.
+    pub(super) windows: u16,
+    /// Distance within which they agree, in percent.
+    pub(super) stability: u16,
+    /// Maximum number of windows of a level.
+    pub(super) max_trials: u16,
+    /// Number of warm-up requests.
+    pub(super) warmup: u64,
+    /// Maximum number of requests in flight with `--rate`.
+    pub(super) max_in_flight: Option<usize>,
+    /// Whether intervals between requests are random.
+    pub(super) poisson: bool,
+    /// Whether values are sent one after the other.
+    pub(super) in_turn: bool,
+    /// File of requests.
+    pub(super) requests: Option<String>,
+    /// Form of the elements: `binary`, or `values` one by one.
+    pub(super) form: String,
+    /// Outputs that are asked for; none for all.
+    pub(super) output_names: Vec<String>,
+}
+
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct BenchReport {
@@ -48,6 +89,12 @@ pub(super) struct BenchReport {
     pub(super) url: String,
     /// Name and version of the server's product, if the protocol has them.
     pub(super) server: Option<String>,
+    /// Model as the server tells it; `None` in reports of earlier versions.
+    #[serde(default)]
+    pub(super) served: Option<ReportedModel>,
+    /// Flags of the measurement; `None` in reports of earlier versions.
+    #[serde(default)]
+    pub(super) flags: Option<ReportedFlags>,
     /// Start, in seconds since 1970.
     pub(super) started_at: u64,
     /// Use of the requests: `unary`, `sequences of 5`, `streams`.
@@ -165,6 +212,8 @@ pub(super) fn example() -> BenchReport {
         api: "kserve-grpc".to_owned(),
         url: "localhost:9000".to_owned(),
         server: Some("OpenVINO Model Server 0.1.0".to_owned()),
+        served: None,
+        flags: None,
         started_at: 1_790_000_000,
         requests: "unary".to_owned(),
         inputs: vec![ReportedInput {

@@ -17,7 +17,8 @@ use super::{
     measure::{Stopped, measure, target_name},
     mix::requests,
     plan::BenchPlan,
-    report::{BenchReport, FORM, ReportedInput},
+    report::{BenchReport, FORM, ReportedInput, ReportedModel},
+    saved,
     text::{self, level_name, rate},
 };
 use crate::{
@@ -35,11 +36,18 @@ const BUSY_CLIENT: f64 = 0.9;
 const REACHED: f64 = 0.95;
 const DEVIATIONS: f64 = 3.0;
 
+/// Note on what the verdicts of a comparison do not cover.
+pub(super) const NOT_COVERED: &str = "note: intervals cover what varies within a run; noise from run to run and other load of the \
+    machine are not in them";
+
 /// Maximum number of inputs in a warning.
 const MAX_SHOWN: usize = 4;
 
 /// Runs `ovms bench`.
 pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
+    if let Some(path) = saved::report_of(&args) {
+        return saved::run(&path, args);
+    }
     // Files and standard input are read here, where Ctrl-C still ends the process by itself.
     let plan = BenchPlan::new(args)?;
     runtime()?.block_on(plan.run())
@@ -72,11 +80,23 @@ impl BenchPlan {
             })
         };
         unless_interrupted(probe).await?;
-        let server = unless_interrupted(async { Ok(server_of(&client).await) }).await?;
+        let asked = async {
+            let server = server_of(&client).await;
+            let batching = client.model_batching(&self.job.model).await;
+            Ok((server, batching))
+        };
+        let (server, batching) = unless_interrupted(asked).await?;
+        let flags = self.flags(&self.job.base(&model)?);
         let (levels, stopped) = measure(&self, &traffic).await?;
         let mut report = self.report(&model, levels, stopped.is_some());
         report.findings.extend(self.unmeasured(&report));
         report.server = server;
+        report.served = Some(ReportedModel {
+            versions: model.versions.clone(),
+            platform: Some(model.platform.clone()).filter(|it| !it.is_empty()),
+            batching,
+        });
+        report.flags = Some(flags);
         report.inputs = inputs;
         report.started_at = started_at
             .duration_since(UNIX_EPOCH)
@@ -91,14 +111,8 @@ impl BenchPlan {
         levels: Vec<LevelReport>,
         interrupted: bool,
     ) -> BenchReport {
-        let before = self.before.iter().flat_map(|before| &before.levels);
-        let before: Vec<_> = before.collect();
-        let comparison = levels.iter().filter_map(|level| {
-            let mut before = before.iter();
-            let before = before.find(|before| before.is_same_level(level))?;
-            Some(Comparison::of(before, level))
-        });
-        let comparison: Vec<_> = comparison.collect();
+        let before = self.before.as_ref();
+        let comparison = before.map_or_else(Vec::new, |before| compared(&before.levels, &levels));
         let conditions = self.verdict.fail_if.iter();
         let findings = conditions.flat_map(|it| it.findings(&levels, &comparison));
         BenchReport {
@@ -108,6 +122,8 @@ impl BenchPlan {
             api: self.job.server.api.to_string(),
             url: self.job.server.address.to_string(),
             server: None,
+            served: None,
+            flags: None,
             started_at: 0,
             requests: match self.kind {
                 TrafficKind::Unary => "unary".to_owned(),
@@ -215,8 +231,7 @@ impl BenchPlan {
         let failure = if let Some(stopped) = stopped {
             stopped.failure(total)
         } else if !findings.is_empty() {
-            let conditions = ui::counted(findings.len(), "finding");
-            Failure::failed(format!("{conditions} of `--fail-if`"))
+            found(findings)
         } else if failed > 0 && !self.verdict.allow_errors {
             Failure::failed(format!("{failed} of {total} requests failed"))
                 .hint("`--allow-errors` accepts that")
@@ -228,8 +243,24 @@ impl BenchPlan {
     }
 }
 
+/// Compares the levels that two reports have.
+pub(super) fn compared(before: &[LevelReport], levels: &[LevelReport]) -> Vec<Comparison> {
+    let comparison = levels.iter().filter_map(|level| {
+        let mut before = before.iter();
+        let before = before.find(|before| before.is_same_level(level))?;
+        Some(Comparison::of(before, level))
+    });
+    comparison.collect()
+}
+
+/// Returns the failure of findings, which are its details.
+pub(super) fn found(findings: &[String]) -> Failure {
+    let conditions = ui::counted(findings.len(), "finding");
+    Failure::failed(format!("{conditions} of `--fail-if`"))
+}
+
 /// Writes a file, or replaces it, and makes the folders that are missing.
-fn write(path: &Path, contents: String) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, contents: String) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder)
         .map_err(|error| Failure::cannot("make the folder", folder, &error))?;
@@ -243,7 +274,7 @@ async fn server_of(client: &Client) -> Option<String> {
 }
 
 /// Returns what makes two reports hard to compare.
-fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
+pub(super) fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
     let mut warnings = Vec::new();
     if before.model != report.model {
         let (before, model) = (&before.model, &report.model);
@@ -263,14 +294,19 @@ fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
     warnings
 }
 
-/// Returns what could not be compared, because the windows vary too much.
-fn uncertain(report: &BenchReport) -> Vec<String> {
+/// Returns what could not be compared, because the windows vary too much or do not agree.
+pub(super) fn uncertain(report: &BenchReport) -> Vec<String> {
     let warning = |it: &Comparison| {
         let metrics: Vec<String> = it.uncertain().map(|it| it.metric.to_string()).collect();
         (!metrics.is_empty()).then(|| {
+            let why = match it.unstable {
+                true => {
+                    ", since the level was not stable in both reports; `--interval` and `--max-trials` give it more room"
+                }
+                false => "; `--windows 10` in both runs narrows the intervals",
+            };
             format!(
-                "warning: at {} the comparison of {} is too uncertain for a verdict; `--windows 10` in both runs \
-                 narrows the intervals",
+                "warning: at {} the comparison of {} is too uncertain for a verdict{why}",
                 level_name(it.concurrency, it.target_rate),
                 metrics.join(", ")
             )
@@ -292,6 +328,9 @@ fn listed(inputs: &[ReportedInput]) -> String {
 /// Returns what is to be known before the figures are believed.
 fn notes(report: &BenchReport) -> Vec<String> {
     let mut notes = Vec::new();
+    if !report.comparison.is_empty() {
+        notes.push(NOT_COVERED.to_owned());
+    }
     for level in &report.levels {
         let at = level_name(level.concurrency, level.target_rate);
         match level.end {
@@ -340,6 +379,8 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ovms::client::load::{Difference, MetricDifference};
+
     use super::{Comparison, LevelEnd, differences, notes, uncertain};
     use crate::bench::report::{example, example_of_one_window};
 
@@ -374,6 +415,31 @@ mod tests {
         let compared = Comparison::of(&before.levels[0], &after.levels[0]);
         after.comparison = vec![compared];
         insta::assert_snapshot!(uncertain(&after).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict; `--windows 10` in both runs narrows the intervals");
+        insta::assert_snapshot!(notes(&after)[0], @"note: intervals cover what varies within a run; noise from run to run and other load of the machine are not in them");
+    }
+
+    #[test]
+    fn a_level_that_was_not_stable_has_no_verdict() {
+        let (mut before, mut after) = (example(), example());
+        let slow = &mut after.levels[0];
+        for window in &mut slow.windows {
+            window.rate *= 0.5;
+        }
+        let compared = Comparison::of(&before.levels[0], slow);
+        assert_eq!(compared.metrics[0].difference, Difference::Worse);
+        for is_stable in [false, true] {
+            before.levels[0].stable = Some(is_stable);
+            after.levels[0].stable = Some(!is_stable);
+            let compared = Comparison::of(&before.levels[0], &after.levels[0]);
+            assert!(compared.unstable);
+            let is_known =
+                |it: &&MetricDifference| it.difference != Difference::None || !it.uncertain;
+            assert_eq!(compared.metrics.iter().find(is_known), None);
+            after.comparison = vec![compared];
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(uncertain(&after).join("\n"), @"warning: at concurrency 1 the comparison of rate, p50, p90, p95, p99 is too uncertain for a verdict, since the level was not stable in both reports; `--interval` and `--max-trials` give it more room");
+            }
+        }
     }
 
     #[test]

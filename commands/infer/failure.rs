@@ -14,7 +14,11 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use super::{handshake::handshake, refusal::next_steps, socket};
+use super::{
+    handshake::handshake,
+    refusal::{next_steps, without_image},
+    socket,
+};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -321,10 +325,8 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         }
         InputError::Value { name, problem } => {
             let failure = failure.caused_by(&problem);
-            match next_step(&name, &problem) {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
+            let failure = failure.may_hint(next_step(&name, &problem));
+            failure.may_hint(without_image(&problem))
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Next step for what a server refuses, where another request or other flags of the server mend it.
 
-use ovms::{client::ServerError, tensor::DataType};
+use ovms::{
+    client::{ServerError, input::ValueProblem},
+    tensor::DataType,
+};
 
 use crate::ui::counted;
 
@@ -70,6 +73,23 @@ const IMAGE_MARKS: [&str; 3] = [
     "the same resolution - image ",
 ];
 
+/// Returns how the other images of a batch are sent, of which one cannot be decoded.
+pub(super) fn without_image(problem: &ValueProblem) -> Option<String> {
+    let ValueProblem::Image {
+        file,
+        place: Some((_, count)),
+        ..
+    } = problem
+    else {
+        return None;
+    };
+    let others = counted(count - 1, "other image");
+    Some(format!(
+        "without {file} the {others} can be sent: move it elsewhere; `for file in FILES; do ovms infer MODEL -i \
+         \"@$file\" -q > /dev/null || echo \"$file\"; done` finds all that fail"
+    ))
+}
+
 /// Returns the file of the image that a server names by its input and its place in the batch there, and of the first
 /// one where the two differ; `images` has the files of each input.
 pub(crate) fn image_named(message: &str, images: &[(String, Vec<String>)]) -> Option<String> {
@@ -79,7 +99,7 @@ pub(crate) fn image_named(message: &str, images: &[(String, Vec<String>)]) -> Op
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     let place: usize = digits.parse().ok()?;
     let (_, files) = images.iter().find(|(name, _)| name == input)?;
-    let named = format!("image {place} is {}", files.get(place)?);
+    let named = format!("image {place} (counted from 0) is {}", files.get(place)?);
     match files.first() {
         Some(first) if rest.contains(" than the first") => {
             Some(format!("{named}, the first one {first}"))
@@ -181,16 +201,16 @@ mod tests {
         for (message, expected) in [
             (
                 "Image parsing failed - image 1: found neither JPEG nor PNG; input name: right",
-                Some("image 1 is d.png"),
+                Some("image 1 (counted from 0) is d.png"),
             ),
             (
                 "Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: left",
-                Some("image 0 is a.png"),
+                Some("image 0 (counted from 0) is a.png"),
             ),
             (
                 "Binary input images for this endpoint are required to have the same resolution - image 1 has another \
                  than the first; input name: left",
-                Some("image 1 is b.png, the first one a.png"),
+                Some("image 1 (counted from 0) is b.png, the first one a.png"),
             ),
             // Of another batch, or no image.
             (

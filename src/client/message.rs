@@ -104,7 +104,7 @@ impl ModelProperties {
 }
 
 /// Batching of requests that wait, by a server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelBatching {
     /// Maximum number of rows of a batch.
     pub max_batch_size: i32,

@@ -63,7 +63,7 @@ pub enum ArgumentError {
     /// A file of a kind that is not read.
     #[error(
         "found the file `{0}`, expected a name that ends in .npy, .npz, .png, .jpg, .jpeg, .wav, \
-         .pcm, .f32, .json, .txt or .bin"
+         .pcm, .f32, .json, .txt, .csv or .bin"
     )]
     FileKind(String),
     /// A folder.
@@ -72,7 +72,7 @@ pub enum ArgumentError {
     /// A pattern that does not tell the kind of its files.
     #[error(
         "found the pattern `{0}`, expected one that ends in the kind of its files, such as `*.png`: .npy, .npz, .png, \
-         .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt or .bin"
+         .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt, .csv or .bin"
     )]
     PatternKind(String),
     /// An image or a sound of a format that is not read.
@@ -451,9 +451,9 @@ mod tests {
                  endian, one channel",
             ),
             (
-                "x=@a.csv",
-                "found the file `a.csv`, expected a name that ends in .npy, .npz, .png, .jpg, \
-                 .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
+                "x=@a.tsv",
+                "found the file `a.tsv`, expected a name that ends in .npy, .npz, .png, .jpg, \
+                 .jpeg, .wav, .pcm, .f32, .json, .txt, .csv or .bin",
             ),
             (
                 "b=@/tmp",
@@ -462,7 +462,7 @@ mod tests {
             (
                 "b=@photos/*",
                 "found the pattern `photos/*`, expected one that ends in the kind of its files, such as `*.png`: .npy, \
-                 .npz, .png, .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt or .bin",
+                 .npz, .png, .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt, .csv or .bin",
             ),
             (
                 "@a.raw",

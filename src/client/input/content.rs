@@ -46,6 +46,8 @@ pub enum FileKind {
     Json,
     /// One string; numbers with blanks or commas between them for a model that takes numbers.
     Text,
+    /// One string; rows of numbers with commas between them for a model that takes numbers.
+    Csv,
     /// The bytes of a tensor.
     Binary,
     /// A sound.
@@ -80,6 +82,7 @@ impl FileKind {
             "png" | "jpg" | "jpeg" => Self::Image,
             "json" => Self::Json,
             "txt" => Self::Text,
+            "csv" => Self::Csv,
             "bin" => Self::Binary,
             "wav" => Self::Wav,
             "pcm" => Self::Pcm16,
@@ -112,6 +115,8 @@ pub(super) enum Content {
     Samples(Sound),
     /// A string, or numbers as text.
     Text(Bytes),
+    /// A string, or rows of numbers as text.
+    Rows(Bytes),
     /// The bytes of a tensor.
     Binary(Bytes),
     /// Nothing.
@@ -277,6 +282,7 @@ impl Content {
                 bytes: bytes.into(),
             }),
             FileKind::Text => Self::Text(bytes.into()),
+            FileKind::Csv => Self::Rows(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
             FileKind::Wav => {
                 let sound = audio::of_wav(&bytes);

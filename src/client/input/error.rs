@@ -181,10 +181,12 @@ pub enum ValueProblem {
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
     /// An image cannot be decoded.
-    #[error("cannot decode {file}")]
+    #[error("cannot decode {file}{}", of_batch(*place))]
     Image {
-        /// The file, and which of a batch it is.
+        /// The file.
         file: String,
+        /// Number of the image in its batch, from 1 on, and how many there are.
+        place: Option<(usize, usize)>,
         /// The reason.
         source: DecodeError,
     },
@@ -211,6 +213,12 @@ pub enum ValueProblem {
     Nothing,
 }
 
+/// Writes which of a batch an image is.
+fn of_batch(place: Option<(usize, usize)>) -> String {
+    let of = |(number, count)| format!(", image {number} of {count}");
+    place.map_or_else(String::new, of)
+}
+
 /// Writes a number of elements.
 pub(super) fn elements(count: usize) -> String {
     match count {
@@ -220,7 +228,7 @@ pub(super) fn elements(count: usize) -> String {
 }
 
 /// Writes a number of values.
-fn values(count: usize) -> String {
+pub(super) fn values(count: usize) -> String {
     match count {
         1 => "1 value".to_owned(),
         count => format!("{count} values"),

@@ -117,6 +117,13 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// Elements are no numbers.
+    NotNumbers {
+        /// The name of the input.
+        input: String,
+        /// The number of them.
+        count: usize,
+    },
     /// Values that were scaled are rounded to whole numbers.
     Rounded {
         /// The name of the input.
@@ -130,6 +137,17 @@ pub enum InputRemark {
 pub(super) const USUAL_RATE: u32 = 16_000;
 
 impl InputRemark {
+    /// Returns whether another remark says nothing new. Of many requests each may have another number of elements that
+    /// are no numbers.
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::NotNumbers { input: one, .. }, Self::NotNumbers { input: other, .. }) => {
+                one == other
+            }
+            _ => self == other,
+        }
+    }
+
     /// Returns whether the answers will not be what was meant.
     pub fn is_warning(&self) -> bool {
         matches!(
@@ -264,6 +282,12 @@ impl fmt::Display for InputRemark {
                 "the server takes images for input `{input}` with blue before red, and this one is sent with red \
                  first: add `--bgr`"
             ),
+            Self::NotNumbers { input, count } => write!(
+                f,
+                "input `{input}` has {}, sent as {}",
+                Counted(*count, "NaN"),
+                if *count == 1 { "it is" } else { "they are" }
+            ),
             Self::Rounded { input, dtype } => write!(
                 f,
                 "input `{input}` takes {dtype}, so that what a scale gives is rounded to whole numbers; leave out \
@@ -321,7 +345,7 @@ impl RemarkListener {
             return;
         };
         let mut reported = self.reported.lock();
-        if !reported.contains(&remark) {
+        if !reported.iter().any(|known| known.covers(&remark)) {
             report(&remark);
             reported.push(remark);
         }

@@ -61,7 +61,7 @@ pub struct MetricDifference {
     pub interval: Option<(f64, f64)>,
     /// Verdict.
     pub difference: Difference,
-    /// Whether the interval is so wide that a verdict of no difference says nothing.
+    /// Whether nothing can be said: the interval is too wide, or the windows do not agree.
     pub uncertain: bool,
 }
 
@@ -72,13 +72,16 @@ pub struct Comparison {
     pub concurrency: Option<usize>,
     /// Requests a second in an open loop.
     pub target_rate: Option<f64>,
+    /// Whether the windows of one of the reports do not agree, so that their spread is no measure of chance.
+    pub unstable: bool,
     /// Metrics that both have.
     pub metrics: Vec<MetricDifference>,
 }
 
 impl Comparison {
     /// Compares two reports. The windows that the figures are of are the samples of Welch's t-interval, so the
-    /// interval covers what varies within a run, not from one run to the next.
+    /// interval covers what varies within a run, not from one run to the next. Windows that do not agree drift, and
+    /// give no verdict.
     pub fn of(before: &LevelReport, after: &LevelReport) -> Self {
         let metrics = [
             Metric::Rate,
@@ -91,12 +94,16 @@ impl Comparison {
             let windows = report.reported_windows().iter();
             windows.filter_map(|window| metric.of(window)).collect()
         };
+        let unstable = [before, after].iter().any(|it| it.stable == Some(false));
         let metrics = metrics.into_iter().filter_map(|metric| {
-            MetricDifference::of(metric, &samples(before, metric), &samples(after, metric))
+            let of =
+                MetricDifference::of(metric, &samples(before, metric), &samples(after, metric));
+            of.map(|it| if unstable { it.without_verdict() } else { it })
         });
         Self {
             concurrency: after.concurrency,
             target_rate: after.target_rate,
+            unstable,
             metrics: metrics.collect(),
         }
     }
@@ -107,7 +114,7 @@ impl Comparison {
         metrics.any(|it| it.difference != Difference::Unknown)
     }
 
-    /// Returns the metrics of which the windows vary so much that nothing can be said of them.
+    /// Returns the metrics of which nothing can be said.
     pub fn uncertain(&self) -> impl Iterator<Item = &MetricDifference> {
         self.metrics.iter().filter(|it| it.uncertain)
     }
@@ -160,6 +167,18 @@ impl MetricDifference {
             difference,
             uncertain: difference == Difference::None && half.is_some_and(|half| half > WIDE),
         })
+    }
+
+    /// Takes the verdict back, where there is one.
+    fn without_verdict(self) -> Self {
+        match self.difference {
+            Difference::Unknown => self,
+            Difference::Better | Difference::Worse | Difference::None => Self {
+                difference: Difference::None,
+                uncertain: true,
+                ..self
+            },
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::bench::{ENDLESS, SHORT, bench, loaded, report};
 use crate::support::{
-    Server,
+    Server, cli,
     infer::{GRPC, interrupt, signal},
     repository,
 };
@@ -157,5 +157,61 @@ fn files_of_requests_may_begin_with_a_byte_order_mark() {
         server,
         GRPC,
         &["dummy", "--requests", path.to_str().unwrap()],
+    );
+}
+
+#[test]
+fn two_saved_reports_are_compared_without_a_server() {
+    let server = Server::shared("dummy");
+    let (folder, before) = &base(server, &[]);
+    let after = folder.path().join("after.json");
+    let mut slow: Value = serde_json::from_slice(&fs::read(before).unwrap()).unwrap();
+    assert_eq!(slow["served"]["versions"], serde_json::json!(["1"]));
+    assert_eq!(slow["flags"]["window_seconds"], 0.1);
+    slow["levels"][0]["stable"] = true.into();
+    let mut fast = slow.clone();
+    for (report, rate) in [(&mut slow, 1), (&mut fast, 1000)] {
+        for window in report["levels"][0]["windows"].as_array_mut().unwrap() {
+            window["rate"] = rate.into();
+        }
+    }
+    fs::write(&after, slow.to_string()).unwrap();
+    fs::write(before, fast.to_string()).unwrap();
+    let after = after.to_str().unwrap();
+    let run = |flags: &[&str]| {
+        let mut command = cli::command();
+        let args = ["bench", "--url=127.0.0.1:1", "--against", before, after];
+        cli::run(command.args(args).args(flags))
+    };
+    let table = run(&[]);
+    assert_eq!(table.code, Some(0), "{}", table.stderr);
+    let text = table.text();
+    assert!(text.starts_with("level          metric"), "{text}");
+    assert!(text.lines().nth(1).unwrap().ends_with("worse"), "{text}");
+    assert!(
+        table
+            .stderr
+            .starts_with("note: intervals cover what varies within a run;"),
+        "{}",
+        table.stderr
+    );
+    let json = run(&["--output=json", "--fail-if=worse>5%"]);
+    assert_eq!(json.code, Some(1), "{}", json.stderr);
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["comparison"][0]["unstable"], false);
+    assert_eq!(report["findings"].as_array().unwrap().len(), 1);
+    let saved = run(&["--save=other.json"]);
+    assert_eq!(saved.code, Some(64), "{}", saved.stderr);
+    fs::write(
+        after,
+        fast.to_string()
+            .replace("\"concurrency\":1", "\"concurrency\":9"),
+    )
+    .unwrap();
+    let other = run(&[]);
+    assert!(
+        other.stderr.contains("have no level in common"),
+        "{}",
+        other.stderr
     );
 }

@@ -3,11 +3,14 @@
 use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
 use crate::{
     client::{
-        ModelMetadata, ModelProperties,
+        ModelMetadata, TensorMetadata,
         input::{SoundForm, remark::USUAL_RATE},
     },
     servable::ImageStep,
-    tensor::DataType,
+    tensor::{
+        DataType, Tensor,
+        values::{Value, values},
+    },
 };
 
 /// How the last step of an input was filled up.
@@ -20,6 +23,15 @@ pub(super) struct Padding {
     pub(super) step: usize,
     /// The sampling rate, if it is known.
     pub(super) rate: Option<u32>,
+}
+
+/// Counts elements that are no numbers.
+fn nans(tensor: &Tensor) -> usize {
+    if !tensor.dtype().is_float() {
+        return 0;
+    }
+    let is_nan = |value: &Value<'_>| value.as_f64().is_some_and(f64::is_nan);
+    values(tensor).filter(is_nan).count()
 }
 
 fn is_image(given: &Given) -> bool {
@@ -158,13 +170,20 @@ impl Inputs {
         }
     }
 
-    /// Reports images whose pixels are prepared twice, here and by the server, or whose colors it takes otherwise.
-    pub(super) fn hear_of_steps(&self, named: &[(String, Given)], properties: &ModelProperties) {
-        let mut images = named.iter().filter(|(_, given)| is_image(given));
-        let Some((input, _)) = images.next() else {
+    /// Reports images whose pixels are prepared twice, here and by the server, or whose colors it takes otherwise. One
+    /// that is sent as the bytes of its file is prepared by the server alone.
+    pub(super) fn hear_of_steps(&self, named: &[(String, Given)], model: &ModelMetadata) {
+        let is_decoded = |(name, given): &&(String, Given)| {
+            let mut inputs = model.inputs.iter();
+            let input = inputs.find(|input| input.name == *name);
+            let dtype = given.argument.dtype;
+            let dtype = dtype.or_else(|| input.and_then(TensorMetadata::dtype));
+            is_image(given) && dtype.is_some_and(|dtype| dtype != DataType::String)
+        };
+        let Some((input, _)) = named.iter().find(is_decoded) else {
             return;
         };
-        let has = |step| properties.has_step(step);
+        let has = |step| model.properties.has_step(step);
         let (has_mean, has_scale) = (has(ImageStep::Mean), has(ImageStep::Scale));
         let image = &self.image;
         if (has_mean && !image.mean.is_empty()) || (has_scale && !image.scale.is_empty()) {
@@ -174,6 +193,15 @@ impl Inputs {
         if has(ImageStep::Bgr) && !image.is_bgr {
             let input = input.clone();
             self.remarks.hear(InputRemark::OtherColors { input });
+        }
+    }
+
+    /// Reports elements that are no numbers.
+    pub(super) fn hear_of_nans(&self, input: Option<&str>, tensor: &Tensor) {
+        let input = input.unwrap_or_default().to_owned();
+        match nans(tensor) {
+            0 => {}
+            count => self.remarks.hear(InputRemark::NotNumbers { input, count }),
         }
     }
 

@@ -1,13 +1,17 @@
 //! All inputs of a request: what was given, fitted to what the model takes, and the rest filled.
 
+mod apart;
+mod filling;
 mod hearing;
 mod turns;
 
-use std::{collections::BTreeMap, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
-use serde_json::value::RawValue;
-
-use self::hearing::Padding;
+use self::{
+    apart::{no_answer, several},
+    filling::{is_open, with_rows},
+    hearing::Padding,
+};
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
     audio::Sound,
@@ -18,10 +22,7 @@ use super::{
     target::{Target, fit},
 };
 use crate::{
-    client::{
-        json,
-        message::{ModelMetadata, TensorMetadata},
-    },
+    client::message::{ModelMetadata, TensorMetadata},
     tensor::{DataType, PartialShape, Tensor, TensorMap, elements},
 };
 
@@ -151,9 +152,20 @@ impl Inputs {
     ///
     /// Fails if an input is missing, unknown or given twice, or a value does not fit.
     pub fn tensors(&self, model: &ModelMetadata) -> Result<TensorMap, InputError> {
-        let tensors = self.each(model, |given, input, filler| {
-            self.tensor(given, input, filler, false)
-        });
+        let tensors = self.each(
+            model,
+            |given, input, filler| {
+                let name = given.argument.name.clone();
+                let tensor = self.tensor(given, input, filler, false)?;
+                let name = input.map(|input| input.name.as_str()).or(name.as_deref());
+                self.hear_of_nans(name, &tensor);
+                Ok(tensor)
+            },
+            |tensor, rank| {
+                let shape = tensor.shape();
+                shape.first().copied().filter(|_| shape.len() == rank)
+            },
+        );
         Ok(TensorMap::from_iter(tensors?))
     }
 
@@ -182,7 +194,7 @@ impl Inputs {
     ///
     /// Fails as [`tensors`](Self::tensors) does.
     pub fn whole(&self, model: &ModelMetadata) -> Result<Vec<WholeInput>, InputError> {
-        let inputs = self.each(model, |given, input, filler| {
+        let make = |given: Given, input: Option<&TensorMetadata>, filler: &mut Option<Filler>| {
             if let Content::Samples(sound) = &given.content {
                 let (dtype, shape) = (given.argument.dtype, given.argument.shape.clone());
                 let target = Target {
@@ -234,7 +246,9 @@ impl Inputs {
                 }
                 _ => Ok((tensor, step)),
             }
-        })?;
+        };
+        // What is filled has one step, which goes with all of the others.
+        let inputs = self.each(model, make, |_, _| None)?;
         let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
         Ok(inputs.into_iter().map(input).collect())
     }
@@ -324,18 +338,23 @@ impl Inputs {
     }
 
     /// Makes something of every input of the model, in the model's order, and of the others.
+    ///
+    /// What is filled is made last: it has as many rows as what was given, of which `rows` returns the length of the
+    /// first of so many dimensions, where the model leaves both lengths open.
     fn each<T>(
         &self,
         model: &ModelMetadata,
         make: impl Fn(Given, Option<&TensorMetadata>, &mut Option<Filler>) -> Result<T, ValueProblem>,
+        rows: impl Fn(&T, usize) -> Option<usize>,
     ) -> Result<Vec<(String, T)>, InputError> {
         let mut named = self.named(model)?;
         self.hear_of_no_image(&named);
-        self.hear_of_steps(&named, &model.properties);
+        self.hear_of_steps(&named, model);
         let mut filler = self.fill.map(Filler::new);
         let mut made = Vec::with_capacity(named.len());
-        let mut missing = Vec::new();
-        for input in &model.inputs {
+        let (mut missing, mut filled) = (Vec::new(), Vec::new());
+        let mut given_rows = None;
+        for (index, input) in model.inputs.iter().enumerate() {
             let given = match named.iter().position(|(name, _)| *name == input.name) {
                 Some(index) => named.remove(index).1,
                 None if filler.is_some() => Given::default(),
@@ -344,9 +363,27 @@ impl Inputs {
                     continue;
                 }
             };
+            let is_filled = given.content == Content::Fill && filler.is_some();
+            let rank = input.shape.0.len();
+            if is_filled {
+                let shape = given.argument.shape.as_ref();
+                let own = shape.filter(|it| is_open(input) && it.len() == rank);
+                given_rows = given_rows.or_else(|| own?.first().copied());
+                filled.push((index, input, given));
+                continue;
+            }
             let one = make(given, Some(input), &mut filler);
             let one = one.map_err(|problem| problem.of(&input.name))?;
+            given_rows = given_rows.or_else(|| rows(&one, rank).filter(|_| is_open(input)));
             made.push((input.name.clone(), one));
+        }
+        for (index, input, mut given) in filled {
+            if given.argument.shape.is_none() {
+                given.argument.shape = with_rows(input, given.argument.dtype, given_rows);
+            }
+            let one = make(given, Some(input), &mut filler);
+            let one = one.map_err(|problem| problem.of(&input.name))?;
+            made.insert(index, (input.name.clone(), one));
         }
         if !missing.is_empty() {
             return Err(InputError::Missing { missing });
@@ -467,6 +504,10 @@ impl Inputs {
             Content::Text(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => target.words(&text, dtype),
+            },
+            Content::Rows(text) => match target.dtype_of_file() {
+                DataType::String => target.string(&text),
+                dtype => target.rows(&text, dtype),
             },
             Content::Binary(bytes) => target.bytes(bytes),
             Content::Fill => {
@@ -606,80 +647,6 @@ impl ValueProblem {
             problem: self,
         }
     }
-}
-
-/// Takes a source that names its inputs apart: an archive of arrays, or a JSON object.
-fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>> {
-    let with = |content| Given {
-        content,
-        ..given.clone()
-    };
-    let each = |arrays: Vec<(String, Tensor)>| {
-        let arrays = arrays.into_iter();
-        let given = |(name, array)| (name, with(Content::Array(array)));
-        arrays.map(given).collect()
-    };
-    let names_an_input =
-        |arrays: &[(String, Tensor)]| arrays.iter().any(|(name, _)| model.has_input(name));
-    match &given.content {
-        // A single array may have any name, such as NumPy's own `arr_0`.
-        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays) => {
-            Some(each(arrays.clone()))
-        }
-        Content::Outputs(outputs) if names_an_input(outputs) => {
-            let mut inputs = outputs.clone();
-            // What else the other model gives is not for this one.
-            inputs.retain(|(name, _)| model.has_input(name));
-            Some(each(inputs))
-        }
-        Content::Json(text) | Content::Piped(text)
-            if no_answer(text).is_some() && !names_one(text, model) =>
-        {
-            None
-        }
-        Content::Inline(text) | Content::Json(text) | Content::Piped(text)
-            if text.trim_start().starts_with('{') =>
-        {
-            let text = json::quote_not_finite(text);
-            // What is no object after all is read again as a value, which reports the error.
-            let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
-            let given = |(name, value): (String, Box<RawValue>)| {
-                (name, with(Content::Json(value.get().to_owned())))
-            };
-            Some(inputs.into_iter().map(given).collect())
-        }
-        _ => None,
-    }
-}
-
-/// Returns an error for an object of another command that has no values.
-fn no_answer(text: &str) -> Option<ValueProblem> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Error {
-        error: String,
-    }
-    #[derive(serde::Deserialize)]
-    #[expect(dead_code, reason = "only their being there matters")]
-    struct Ranking {
-        model_name: String,
-        output: String,
-        top: serde::de::IgnoredAny,
-    }
-    if !text.trim_start().starts_with('{') {
-        return None;
-    }
-    if let Ok(Error { error }) = serde_json::from_str(text) {
-        return Some(ValueProblem::Upstream(error));
-    }
-    let ranking = serde_json::from_str::<Ranking>(text);
-    ranking.is_ok().then_some(ValueProblem::Ranking)
-}
-
-/// Returns whether an object has the name of an input.
-fn names_one(text: &str, model: &ModelMetadata) -> bool {
-    let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
-    object.is_ok_and(|object| object.keys().any(|name| model.has_input(name)))
 }
 
 #[cfg(test)]

@@ -107,6 +107,7 @@ impl ImageOptions {
         }
         let image = decode(&file.bytes).map_err(|source| ValueProblem::Image {
             file: file.name.clone(),
+            place: None,
             source,
         })?;
         let height = length('H').unwrap_or(image.height() as usize);
@@ -189,8 +190,9 @@ impl ImageOptions {
         let each = files.iter().zip(1..).map(|(file, number)| {
             let tensor = self.tensor(file, dtype, wanted);
             tensor.map_err(|problem| match problem {
-                ValueProblem::Image { file, source } => ValueProblem::Image {
-                    file: format!("{file}, image {number} of {}", files.len()),
+                ValueProblem::Image { file, source, .. } => ValueProblem::Image {
+                    file,
+                    place: Some((number, files.len())),
                     source,
                 },
                 problem => problem,

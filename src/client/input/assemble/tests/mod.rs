@@ -1,3 +1,4 @@
+mod filling;
 mod remarks;
 
 use std::sync::Arc;
@@ -359,11 +360,33 @@ fn text_and_binary_files_fill_the_models_shape() {
     let file = |text: &'static str| Bytes::from_static(text.as_bytes());
     let numbers = model(&[("x", "INT16", &[2, 2])]);
     let strings = model(&[("x", "BYTES", &[-1])]);
+    let row = model(&[("x", "FP32", &[-1])]);
     for (content_of, model, expected) in [
         (
             Content::Text(file("1, 2\n-3\t4\n")),
             &numbers,
             "x INT16 [2, 2] [1,2,-3,4]",
+        ),
+        (
+            Content::Rows(file("1, 2\r\n\n-3,4\n")),
+            &numbers,
+            "x INT16 [2, 2] [1,2,-3,4]",
+        ),
+        (
+            Content::Rows(file("1\n2\n3\n4\n")),
+            &numbers,
+            "x INT16 [2, 2] [1,2,3,4]",
+        ),
+        (
+            Content::Rows(file("1,2,3\n4,5,6\n")),
+            &numbers,
+            "x INT16 [2, 3] [1,2,3,4,5,6]",
+        ),
+        (Content::Rows(file("1,2")), &row, "x FP32 [2] [1.0,2.0]"),
+        (
+            Content::Rows(file("a,b\n")),
+            &strings,
+            r#"x BYTES [1] ["a,b\n"]"#,
         ),
         (
             Content::Text(file("a b\n")),
@@ -391,6 +414,27 @@ fn text_and_binary_files_fill_the_models_shape() {
             Content::Text(file("1 x")),
             &numbers,
             "found `x`, expected a value of INT16",
+        ),
+        (
+            Content::Rows(file("age,height\n1,2\n")),
+            &numbers,
+            "line 1: found `age`, expected a value of INT16; a line with the names of columns has to go: `tail -n +2 \
+             FILE.csv > rows.csv`",
+        ),
+        (
+            Content::Rows(file("1,2\n\n3,x\n")),
+            &numbers,
+            "line 3: found `x`, expected a value of INT16; only numbers can be sent",
+        ),
+        (
+            Content::Rows(file("1,2\n3,\n")),
+            &numbers,
+            "line 2: found an empty cell, expected a value of INT16; write a number, or NaN, into each cell",
+        ),
+        (
+            Content::Rows(file("1,2\n3\n")),
+            &numbers,
+            "line 2 has 1 value, the first one 2",
         ),
         (
             Content::Binary(Bytes::from_static(&[1, 0, 2])),

@@ -114,6 +114,44 @@ fn images_that_a_server_prepares_too_are_told() {
 }
 
 #[test]
+fn an_image_that_is_sent_as_its_file_is_prepared_by_the_server_alone() {
+    let bytes = png(1, 1);
+    for (dtype, model_type, shape) in [
+        (Some(DataType::String), "FP32", &[1, 3, 4, 4][..]),
+        (None, "BYTES", &[-1]),
+        (None, "-", &[-1]),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(None, dtype, Content::Image(bytes.clone()));
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.is_warning()));
+        let mut model = model(&[("x", model_type, shape)]);
+        let properties = [("images".to_owned(), "bgr mean".to_owned())];
+        model.properties = ModelProperties::new(properties.iter().map(|(name, text)| (name, text)));
+        inputs.tensors(&model).unwrap();
+        assert!(!notes.lock().contains(&true), "{model_type}");
+    }
+}
+
+#[test]
+fn elements_that_are_no_numbers_are_told_once_for_each_input() {
+    let model = model(&[("x", "FP32", &[-1])]);
+    for (value, expected) in [
+        ("[1,NaN]", "input `x` has 1 NaN, sent as it is"),
+        ("[NaN,1,NaN]", "input `x` has 2 NaNs, sent as they are"),
+        ("[1,Infinity]", ""),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(None, None, Content::Json(value.to_owned()));
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        inputs.tensors(&model).unwrap();
+        inputs.tensors(&model).unwrap();
+        assert_eq!(notes.lock().join(";"), expected);
+    }
+}
+
+#[test]
 fn sounds_that_are_filled_or_cut_short_are_told() {
     let x = model(&[("x", "FP32", &[1, 4])]);
     let sound = |samples: usize, found: Option<u64>| Sound {

@@ -1,0 +1,79 @@
+//! Two saved reports, compared without a server.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    args::{BenchArgs, BenchFormat},
+    csv, html,
+    plan::{check_verdict, read_report},
+    run::{NOT_COVERED, compared, differences, found, uncertain, write},
+    text,
+};
+use crate::{
+    error::Failure,
+    ui::{self, Look},
+};
+
+/// Returns the report in place of a model, if one is to be compared.
+pub(super) fn report_of(args: &BenchArgs) -> Option<PathBuf> {
+    let path = Path::new(&args.model);
+    let is_json = path.extension().is_some_and(|it| it == "json");
+    let is_report = args.verdict.against.is_some() && is_json && path.is_file();
+    is_report.then(|| path.to_owned())
+}
+
+/// Compares it with that of `--against`.
+pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
+    let BenchArgs {
+        output, verdict, ..
+    } = args;
+    check_verdict(&verdict)?;
+    if output.save.is_some() {
+        return Err(Failure::usage("`--save` does not fit a saved report")
+            .hint("`--output json` has the comparison, and `--html FILE` writes a page"));
+    }
+    let Some(against) = &verdict.against else {
+        return Ok(());
+    };
+    let (before, mut report) = (read_report(against)?, read_report(path)?);
+    report.comparison = compared(&before.levels, &report.levels);
+    if report.comparison.is_empty() {
+        let (before, after) = (against.display(), path.display());
+        return Err(
+            Failure::failed(format!("{before} and {after} have no level in common"))
+                .hint("measure both with the same `--concurrency` or `--rate`"),
+        );
+    }
+    let conditions = verdict.fail_if.iter();
+    let findings = conditions.flat_map(|it| it.findings(&report.levels, &report.comparison));
+    report.findings = findings.collect();
+    match output.output {
+        BenchFormat::Table => {
+            ui::print(text::compared_with(&report, Look::of_stdout()).unwrap_or_default())?;
+        }
+        BenchFormat::Json => {
+            let json = serde_json::to_string(&report).expect("numbers and texts have a JSON form");
+            ui::print(json + "\n")?;
+        }
+        BenchFormat::Csv => {
+            ui::print(csv::report(&report))?;
+            if let Some(table) = text::compared_with(&report, Look::of_stderr()) {
+                ui::print_aside(&table);
+            }
+        }
+    }
+    if let Some(page) = &output.html {
+        write(page, html::report(&report))?;
+    }
+    ui::note(NOT_COVERED);
+    for warning in differences(&before, &report)
+        .into_iter()
+        .chain(uncertain(&report))
+    {
+        ui::warn(&warning);
+    }
+    match report.findings.as_slice() {
+        [] => Ok(()),
+        findings => Err(findings.iter().fold(found(findings), Failure::detail)),
+    }
+}

@@ -1,0 +1,85 @@
+//! Sources that name their inputs themselves: archives, answers, and JSON objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{Content, Given};
+use crate::{
+    client::{input::ValueProblem, json, message::ModelMetadata},
+    tensor::Tensor,
+};
+
+/// Takes a source that names its inputs apart: an archive of arrays, or a JSON object.
+pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(String, Given)>> {
+    let with = |content| Given {
+        content,
+        ..given.clone()
+    };
+    let each = |arrays: Vec<(String, Tensor)>| {
+        let arrays = arrays.into_iter();
+        let given = |(name, array)| (name, with(Content::Array(array)));
+        arrays.map(given).collect()
+    };
+    let names_an_input =
+        |arrays: &[(String, Tensor)]| arrays.iter().any(|(name, _)| model.has_input(name));
+    match &given.content {
+        // A single array may have any name, such as NumPy's own `arr_0`.
+        Content::Arrays(arrays) if arrays.len() > 1 || names_an_input(arrays) => {
+            Some(each(arrays.clone()))
+        }
+        Content::Outputs(outputs) if names_an_input(outputs) => {
+            let mut inputs = outputs.clone();
+            // What else the other model gives is not for this one.
+            inputs.retain(|(name, _)| model.has_input(name));
+            Some(each(inputs))
+        }
+        Content::Json(text) | Content::Piped(text)
+            if no_answer(text).is_some() && !names_one(text, model) =>
+        {
+            None
+        }
+        Content::Inline(text) | Content::Json(text) | Content::Piped(text)
+            if text.trim_start().starts_with('{') =>
+        {
+            let text = json::quote_not_finite(text);
+            // What is no object after all is read again as a value, which reports the error.
+            let inputs: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text).ok()?;
+            let given = |(name, value): (String, Box<RawValue>)| {
+                (name, with(Content::Json(value.get().to_owned())))
+            };
+            Some(inputs.into_iter().map(given).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Returns an error for an object of another command that has no values.
+pub(super) fn no_answer(text: &str) -> Option<ValueProblem> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Error {
+        error: String,
+    }
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "only their being there matters")]
+    struct Ranking {
+        model_name: String,
+        output: String,
+        top: serde::de::IgnoredAny,
+    }
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    if let Ok(Error { error }) = serde_json::from_str(text) {
+        return Some(ValueProblem::Upstream(error));
+    }
+    let ranking = serde_json::from_str::<Ranking>(text);
+    ranking.is_ok().then_some(ValueProblem::Ranking)
+}
+
+/// Returns whether an object has the name of an input.
+fn names_one(text: &str, model: &ModelMetadata) -> bool {
+    let object = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
+    object.is_ok_and(|object| object.keys().any(|name| model.has_input(name)))
+}
