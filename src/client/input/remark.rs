@@ -117,6 +117,11 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// An image is sent as its pixels lie in the file, and EXIF says that they are to be turned.
+    Turned {
+        /// The file.
+        file: String,
+    },
     /// Values that were scaled are rounded to whole numbers.
     Rounded {
         /// The name of the input.
@@ -139,6 +144,7 @@ impl InputRemark {
                 | Self::UnusualRate { .. }
                 | Self::PreparedTwice { .. }
                 | Self::OtherColors { .. }
+                | Self::Turned { .. }
         )
     }
 }
@@ -263,6 +269,11 @@ impl fmt::Display for InputRemark {
                 f,
                 "the server takes images for input `{input}` with blue before red, and this one is sent with red \
                  first: add `--bgr`"
+            ),
+            Self::Turned { file } => write!(
+                f,
+                "the EXIF orientation of {file} is not applied, neither here nor by a server that decodes images: \
+                 `mogrify -auto-orient` turns the pixels of a file"
             ),
             Self::Rounded { input, dtype } => write!(
                 f,
