@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     completions::{names, usual},
-    infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration},
+    infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration, model_name},
 };
 
 const AFTER_HELP: &str = "\
@@ -49,7 +49,7 @@ reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct BenchArgs {
     /// Name of the model, pipeline or graph
-    #[arg(add = names::servables())]
+    #[arg(value_parser = model_name, add = names::servables())]
     pub(super) model: String,
 
     #[command(flatten)]

@@ -2,11 +2,13 @@
 //!
 //! [`BenchArgs`] are the flags as typed; `plan` checks them and reads their files before anything is sent. `mix` makes
 //! the requests, `measure` runs level after level with the engine in [`ovms::client::load`], `report` has the
-//! results. `text`, `csv`, and `html` show them, `condition` judges them.
+//! results. `text`, `csv`, and `html` show them, `condition` judges them. `foreign` has the flags
+//! of another program.
 
 mod args;
 mod condition;
 mod csv;
+mod foreign;
 mod html;
 mod levels;
 mod measure;
@@ -17,4 +19,5 @@ mod run;
 mod text;
 
 pub(crate) use args::BenchArgs;
+pub(crate) use foreign::{hint_of_flag, hint_of_value};
 pub(crate) use run::run;

@@ -14,7 +14,7 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use super::{handshake::handshake, refusal::next_steps, socket};
+use super::{handshake, refusal::next_steps, socket};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -29,9 +29,11 @@ pub(crate) fn client(error: ClientError) -> Failure {
             if let Some(failure) = socket::none(&address) {
                 return failure;
             }
-            let (text, hint) = match TlsProblem::of(&*source) {
+            let problem = TlsProblem::of(&*source);
+            let signer = (problem.as_ref()).and_then(|it| handshake::signer(it, &address));
+            let (text, hint) = match problem {
                 Some(problem) => {
-                    let report = handshake(&problem, &address);
+                    let report = handshake::handshake(&problem, &address);
                     (report.text, report.hint)
                 }
                 None => {
@@ -43,8 +45,8 @@ pub(crate) fn client(error: ClientError) -> Failure {
                     (text, of_socket.unwrap_or_else(|| hint.to_owned()))
                 }
             };
-            let failure = Failure::new(FailureKind::Unreachable, text);
-            failure.caused_by(deepest(&*source)).hint(hint)
+            let failure = Failure::new(FailureKind::Unreachable, text).hint(hint);
+            failure.caused_by(deepest(&*source)).may_hint(signer)
         }
         ClientError::Timeout { step, .. } => {
             let kind = match step {

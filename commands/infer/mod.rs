@@ -28,7 +28,7 @@ mod wait;
 
 pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
-    parameter,
+    model_name, parameter,
 };
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
