@@ -361,7 +361,9 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
             let meant = subcommand_meant(&error);
             let flag = flag_meant(&error, args);
             let shape = shape_meant(&error, args);
-            let is_other = meant.is_some() || flag.is_some() || shape.is_some();
+            let of_load = of_load(&error, args);
+            let is_other =
+                meant.is_some() || flag.is_some() || shape.is_some() || of_load.is_some();
             let text = without_odd_tips(text, is_other);
             let variable = variable(&error);
             Failure::usage_verbatim(format!("error parsing options: {text}"))
@@ -370,6 +372,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(
                     shape.map(|shape| format!("write `{shape}`, which fills the other inputs too")),
                 )
+                .may_hint(of_load.map(str::to_owned))
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
@@ -425,11 +428,6 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     if command == "bench" {
         return match flag {
             "--time" => Some("--duration TIME"),
-            "-m" => Some("ovms bench MODEL"),
-            "-u" => Some("--url HOST:PORT"),
-            "--concurrency-range" => Some("--concurrency 1:8"),
-            "--request-rate-range" => Some("--rate 100:400"),
-            "--input-data" => Some("--requests FILE"),
             _ => None,
         };
     }
@@ -466,6 +464,23 @@ fn shape_meant(error: &clap::Error, args: &[OsString]) -> Option<String> {
         .unwrap_or(("NAME", "DIMS"));
     let input = ui::shell_word(&format!("{name}::{dims}="));
     Some(format!("-i {input} --random"))
+}
+
+/// Returns what to write in place of a flag of Triton's `perf_analyzer`, or of a value as it has them.
+fn of_load(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let command = args.iter().skip(1).find(|arg| !is_quiet(arg))?;
+    let arg = text(ContextKind::InvalidArg).filter(|_| command == "bench")?;
+    match error.kind() {
+        ErrorKind::UnknownArgument => bench::hint_of_flag(arg.split('=').next()?),
+        ErrorKind::ValueValidation => {
+            bench::hint_of_value(arg.split(' ').next()?, text(ContextKind::InvalidValue)?)
+        }
+        _ => None,
+    }
 }
 
 /// Returns how several files are given, for those that stand behind the first, and for a folder.

@@ -222,7 +222,7 @@ impl From<std::io::Error> for Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             Self::done()
         } else {
-            Self::failed("cannot write the output").caused_by(&error)
+            Self::failed("cannot write to standard output").caused_by(&error)
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     completions::{names, usual},
-    infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration},
+    infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration, model_name},
 };
 
 const AFTER_HELP: &str = "\
@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     /// Name of the model, pipeline or graph
     ///
     /// With --against, it may be a file of --save: both reports are compared then, without a server.
-    #[arg(add = names::servables())]
+    #[arg(value_parser = model_name, add = names::servables())]
     pub(super) model: String,
 
     #[command(flatten)]

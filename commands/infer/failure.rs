@@ -14,11 +14,7 @@ use ovms::{
 };
 use serde_json::error::Category;
 
-use super::{
-    handshake::handshake,
-    refusal::{next_steps, without_image},
-    socket,
-};
+use super::{handshake, refusal, socket};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -33,9 +29,11 @@ pub(crate) fn client(error: ClientError) -> Failure {
             if let Some(failure) = socket::none(&address) {
                 return failure;
             }
-            let (text, hint) = match TlsProblem::of(&*source) {
+            let problem = TlsProblem::of(&*source);
+            let signer = (problem.as_ref()).and_then(|it| handshake::signer(it, &address));
+            let (text, hint) = match problem {
                 Some(problem) => {
-                    let report = handshake(&problem, &address);
+                    let report = handshake::handshake(&problem, &address);
                     (report.text, report.hint)
                 }
                 None => {
@@ -47,8 +45,8 @@ pub(crate) fn client(error: ClientError) -> Failure {
                     (text, of_socket.unwrap_or_else(|| hint.to_owned()))
                 }
             };
-            let failure = Failure::new(FailureKind::Unreachable, text);
-            failure.caused_by(deepest(&*source)).hint(hint)
+            let failure = Failure::new(FailureKind::Unreachable, text).hint(hint);
+            failure.caused_by(deepest(&*source)).may_hint(signer)
         }
         ClientError::Timeout { step, .. } => {
             let kind = match step {
@@ -58,7 +56,7 @@ pub(crate) fn client(error: ClientError) -> Failure {
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
         ClientError::Refused(refusal) => {
-            let hints = next_steps(&refusal);
+            let hints = refusal::next_steps(&refusal);
             hints.into_iter().fold(Failure::failed(text), Failure::hint)
         }
         ClientError::Protocol { source, .. } => {
@@ -326,7 +324,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Value { name, problem } => {
             let failure = failure.caused_by(&problem);
             let failure = failure.may_hint(next_step(&name, &problem));
-            failure.may_hint(without_image(&problem))
+            failure.may_hint(refusal::without_image(&problem))
         }
     }
 }

@@ -106,6 +106,12 @@ pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeRep
     HandshakeReport { text, hint }
 }
 
+/// Returns where a certificate's signer is shown, which the error of the TLS library does not tell.
+pub(super) fn signer(problem: &TlsProblem, address: &Address) -> Option<String> {
+    (*problem == TlsProblem::UnknownAuthority)
+        .then(|| format!("`ovms doctor --url {address}` shows who signed it"))
+}
+
 /// Describes the names of a certificate that is not for the host of an address.
 fn for_names(names: &[String], address: &Address) -> String {
     let host = address.host().map_or("this name", |(host, _)| host);

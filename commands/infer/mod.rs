@@ -3,8 +3,8 @@
 //! [`InferArgs`] are the flags as typed; `job` checks them and reads the files before anything is sent. `run`
 //! talks to the server, `outputs` shows one response, `load` measures many. `listing` asks for states and
 //! metadata instead, and shows them. `curl` prints commands of other programs. `sequence` sends step after
-//! step to stateful models, and `stream` request after request over one call, both from `feed`. `wait` is for what
-//! is not ready yet. The client itself is in [`ovms::client`].
+//! step to stateful models, and `stream` request after request over one call, both from `feed`, whose `lines` are those
+//! of a file or of standard input. `wait` is for what is not ready yet. The client itself is in [`ovms::client`].
 
 mod args;
 mod curl;
@@ -13,6 +13,7 @@ mod failure;
 mod feed;
 mod handshake;
 mod job;
+mod lines;
 mod listing;
 mod load;
 mod outputs;
@@ -27,16 +28,17 @@ mod wait;
 
 pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
-    parameter,
+    model_name, parameter,
 };
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
     address as address_failure, client as client_failure, input as input_failure,
     tls as tls_failure,
 };
-pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line, strip_mark};
+pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use handshake::handshake;
 pub(crate) use job::{Job, inputs, inputs_within};
+pub(crate) use lines::strip_mark;
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, files_of_rows, rows_of_batch, table as outputs_table};
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs};

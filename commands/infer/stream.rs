@@ -63,6 +63,13 @@ pub(in crate::infer) struct StreamArgs {
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
+    /// Send the lines behind one that is no request, too
+    ///
+    /// Each bad line is told, with --output json as `{"error": "…", "line": N}`, and shows in the exit code at the end.
+    /// Without this flag nothing is sent behind the first one.
+    #[arg(long, requires = "stream")]
+    pub(in crate::infer) keep_going: bool,
+
     /// Timestamp of the first request; the next ones have N + 1, N + 2, …
     ///
     /// Without it the server gives them. A `timestamp` in a line goes first, and the next request has the one after it.
@@ -80,6 +87,8 @@ pub(in crate::infer) struct StreamArgs {
 pub(in crate::infer) struct Plan {
     pub(in crate::infer) requests: RequestPlan,
     format: OutputFormat,
+    /// Whether lines are sent behind one that is no request.
+    keeps_going: bool,
 }
 
 impl Plan {
@@ -121,7 +130,17 @@ impl Plan {
             timestamp: args.timestamp,
             role: Role::Stream(FailureKind::Usage),
         };
-        Ok(Some(Self { requests, format }))
+        if args.keep_going && !requests.has_lines() {
+            return Err(
+                Failure::usage("`--keep-going` is for requests that are lines")
+                    .hint("`--requests FILE`, `-i -` and `-i NAME=-` have a request in each line"),
+            );
+        }
+        Ok(Some(Self {
+            requests,
+            format,
+            keeps_going: args.keep_going,
+        }))
     }
 }
 
@@ -139,19 +158,58 @@ pub(in crate::infer) async fn run(
 ) -> Result<(), Failure> {
     let feed = RequestFeed::new(&plan.requests, inputs, base, model)?;
     let (requests, answers) = client.stream().map_err(failure::client)?;
-    let sent = Cell::new(0);
+    let (sent, unread) = (Cell::new(0), Cell::new(0));
+    let writer = Writer::start()?;
+    let passes_over = PassesOver {
+        writer: writer.clone(),
+        format: plan.format,
+        lines: &unread,
+    };
+    let passes_over = plan.keeps_going.then_some(passes_over);
     let talk = Talk {
         answers,
-        writer: Writer::start()?,
+        writer,
         bar: Counter::start("answer", None, true, plan.requests.has_lines()),
         format: plan.format,
         sent: &sent,
+        unread: &unread,
         came: 0,
         errors: 0,
         heard: Instant::now(),
         server,
     };
-    talk.run(pin!(send_all(feed, requests, &sent))).await
+    talk.run(pin!(send_all(feed, requests, &sent, passes_over)))
+        .await
+}
+
+/// Report of lines that are no requests, where the next ones are sent all the same.
+struct PassesOver<'a> {
+    writer: Writer,
+    format: OutputFormat,
+    /// Number of them so far.
+    lines: &'a Cell<usize>,
+}
+
+impl PassesOver<'_> {
+    /// Reports a line.
+    async fn tell(&self, failure: &Failure, line: Option<usize>) -> Result<(), Failure> {
+        self.lines.set(self.lines.get() + 1);
+        match self.format {
+            OutputFormat::Table => {
+                ui::warn(failure.text().trim_end());
+                Ok(())
+            }
+            OutputFormat::Json => {
+                let mut object = serde_json::json!({ "error": failure.line() });
+                if let Some(line) = line {
+                    object["line"] = line.into();
+                }
+                self.writer
+                    .write(outputs::json_line(object.to_string()))
+                    .await
+            }
+        }
+    }
 }
 
 /// Sends requests until there are no more, or the stream takes no more.
@@ -159,15 +217,24 @@ async fn send_all(
     mut feed: RequestFeed<'_>,
     requests: RequestSender,
     sent: &Cell<usize>,
+    passes_over: Option<PassesOver<'_>>,
 ) -> Result<(), Failure> {
-    while let Some(request) = feed.next().await? {
+    loop {
+        let request = match (feed.next().await, &passes_over) {
+            (Ok(Some(request)), _) => request,
+            (Ok(None), _) => return Ok(()),
+            (Err(failure), Some(passes_over)) if feed.goes_on() => {
+                passes_over.tell(&failure, feed.line()).await?;
+                continue;
+            }
+            (Err(failure), _) => return Err(failure),
+        };
         let taken = requests.send(&request).await;
         if !taken.map_err(|error| failure::client(error.into()))? {
-            break;
+            return Ok(());
         }
         sent.set(sent.get() + 1);
     }
-    Ok(())
 }
 
 struct Talk<'a> {
@@ -176,6 +243,8 @@ struct Talk<'a> {
     bar: Counter,
     format: OutputFormat,
     sent: &'a Cell<usize>,
+    /// Number of lines that were no requests.
+    unread: &'a Cell<usize>,
     /// Number of responses and errors so far.
     came: usize,
     errors: usize,
@@ -216,7 +285,9 @@ impl Talk<'_> {
                 Ok(None) => break,
                 // A stream that has got nothing ends so, and says less than what was to be sent.
                 Err(error) => {
-                    let failure = unsent.unwrap_or_else(|| self.ended(error));
+                    let none_sent = (self.sent.get() == 0).then(|| self.left_out()).flatten();
+                    let failure = unsent.or(none_sent);
+                    let failure = failure.unwrap_or_else(|| self.ended(error));
                     return Err(self.last(failure).await);
                 }
             };
@@ -235,14 +306,36 @@ impl Talk<'_> {
         if self.format == OutputFormat::Table {
             ui::note(&format!("{}.", self.bar.pace(answers)));
         }
-        match (unsent, self.errors) {
-            (Some(failure), _) => Err(failure),
-            (None, 0) => Ok(()),
-            (None, 1) => Err(Failure::failed("the server reported 1 error on the stream")),
-            (None, failures) => Err(Failure::failed(format!(
-                "the server reported {failures} errors on the stream"
-            ))),
+        let reported = match self.errors {
+            0 => None,
+            errors => Some(format!(
+                "the server reported {} on the stream",
+                counted(errors, "error")
+            )),
+        };
+        match (unsent, self.left_out(), reported) {
+            (Some(failure), ..) => Err(failure),
+            (None, None, None) => Ok(()),
+            (None, None, Some(reported)) => Err(Failure::failed(reported)),
+            (None, Some(failure), None) => Err(failure),
+            (None, Some(failure), Some(reported)) => Err(failure.detail(reported)),
         }
+    }
+
+    /// Returns the failure for lines that were no requests.
+    fn left_out(&self) -> Option<Failure> {
+        let lines = match self.unread.get() {
+            0 => return None,
+            1 => "1 line is no request and was".to_owned(),
+            lines => format!("{lines} lines are no requests and were"),
+        };
+        Some(Failure::failed(format!(
+            "{lines} not sent; {} sent",
+            match self.sent.get() {
+                1 => "1 other was".to_owned(),
+                sent => format!("{sent} others were"),
+            }
+        )))
     }
 
     /// Counts an event, and returns its text for stdout.
@@ -352,6 +445,7 @@ mod tests {
                 }],
             },
             timestamp,
+            is_final: None,
         }
     }
 

@@ -22,10 +22,13 @@ use super::{
         Incoming, Outgoing, RequestSender, ResponseReceiver, StreamAnswer, StreamEvent, TIMESTAMP,
     },
 };
-use crate::tensor::{
-    DataType, Dim, PartialShape, Tensor, TensorMap,
-    nested::write_nested,
-    values::{Value, values},
+use crate::{
+    request::FINAL,
+    tensor::{
+        DataType, Dim, PartialShape, Tensor, TensorMap,
+        nested::write_nested,
+        values::{Value, values},
+    },
 };
 
 /// End of the path of a request.
@@ -308,6 +311,8 @@ fn read(data: &str, expected: &Expected) -> Result<StreamEvent, AnswerError> {
     let [model_name, model_version, id] = ["model_name", "model_version", "id"].map(&mut own);
     let timestamp = members.remove(TIMESTAMP);
     let timestamp = timestamp.and_then(|value| value.get().parse().ok());
+    let is_final = (!is_output(FINAL)).then(|| members.remove(FINAL)).flatten();
+    let is_final = is_final.and_then(|value| value.get().parse().ok());
     let mut outputs = TensorMap::default();
     let is_wanted = |name: &str| expected.wanted.is_empty() || is_in(&expected.wanted, name);
     for known in expected.outputs.iter().filter(|it| is_wanted(&it.name)) {
@@ -330,7 +335,11 @@ fn read(data: &str, expected: &Expected) -> Result<StreamEvent, AnswerError> {
         outputs,
         opaque: Vec::new(),
     };
-    Ok(StreamEvent::Answer(StreamAnswer { answer, timestamp }))
+    Ok(StreamEvent::Answer(StreamAnswer {
+        answer,
+        timestamp,
+        is_final,
+    }))
 }
 
 fn is_in(names: &[String], name: &str) -> bool {
@@ -480,8 +489,8 @@ mod tests {
             ],
             wanted: Vec::new(),
         };
-        let event = r#"{"model_name":"m","model_version":"1","id":[1,2.5],"y":[1,NaN,3,4],"kind":"x","OVMS_MP_TIMESTAMP":-7}"#;
-        insta::assert_snapshot!(shown(event, &expected), @r#"{"model_name":"m","model_version":"1","id":"","timestamp":-7,"outputs":[{"name":"y","datatype":"FP32","shape":[2,2],"data":[1.0,null,3.0,4.0],"not_finite":[[1,"NaN"]]},{"name":"id","datatype":"FP64","shape":[2],"data":[1.0,2.5]}]}"#);
+        let event = r#"{"model_name":"m","model_version":"1","id":[1,2.5],"y":[1,NaN,3,4],"kind":"x","OVMS_MP_TIMESTAMP":-7,"triton_final_response":true}"#;
+        insta::assert_snapshot!(shown(event, &expected), @r#"{"model_name":"m","model_version":"1","id":"","timestamp":-7,"triton_final_response":true,"outputs":[{"name":"y","datatype":"FP32","shape":[2,2],"data":[1.0,null,3.0,4.0],"not_finite":[[1,"NaN"]]},{"name":"id","datatype":"FP64","shape":[2],"data":[1.0,2.5]}]}"#);
         // A server that does not list outputs.
         let expected = Expected {
             wanted: vec!["b".to_owned(), "s".to_owned(), "i".to_owned()],

@@ -92,6 +92,8 @@ pub struct StreamAnswer {
     pub answer: ClientResponse,
     /// The timestamp, as graphs have them.
     pub timestamp: Option<i64>,
+    /// Whether it is the last answer of its request, if the server tells that.
+    pub is_final: Option<bool>,
 }
 
 /// The response parameter that is the timestamp of a graph's packet.

@@ -96,7 +96,7 @@ ovms infer [OPTIONS] <MODEL>
 #[command(override_usage = USAGE, after_help = AFTER_SHORT_HELP, after_long_help = AFTER_HELP)]
 pub(crate) struct InferArgs {
     /// Name of the model; optional with --status or --metadata
-    #[arg(required_unless_present_any = ["status", "metadata"], add = names::servables())]
+    #[arg(value_parser = model_name, required_unless_present_any = ["status", "metadata"], add = names::servables())]
     pub(super) model: Option<String>,
 
     #[command(flatten)]
@@ -367,6 +367,16 @@ fn api() -> impl TypedValueParser<Value = Api> {
 
 /// Units and their seconds. `ms` is tried before `s` and `m`.
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// Reads the name of a model, which the address of a server is not.
+pub(crate) fn model_name(text: &str) -> Result<String, String> {
+    match text.contains("://") {
+        true => Err(format!(
+            "found an address, expected the name of a model; `--url {text}` names the server"
+        )),
+        false => Ok(text.to_owned()),
+    }
+}
 
 /// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`; a number alone is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

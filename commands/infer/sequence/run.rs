@@ -408,7 +408,7 @@ impl Sink {
 type Job = (Vec<u8>, oneshot::Sender<Result<(), Failure>>);
 
 /// Sending end to the thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::infer) struct Writer(mpsc::Sender<Job>);
 
 impl Writer {

@@ -96,22 +96,25 @@ impl Sound {
     }
 }
 
-/// Gives the samples of a file that came through a pipe, or was cut short, their length, in whole frames.
+/// Gives the samples of a file that came through a pipe, or was cut short, their length, in whole frames; and leaves out
+/// the chunks before them where one has an odd length, whose last byte the reader of files takes for the next one.
 fn measured(file: &[u8]) -> (Cow<'_, [u8]>, Option<SoundCut>) {
     let number = |at: usize| {
         let bytes = file.get(at..at + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     };
     let (mut at, mut frame) = (RIFF.len() + 8, 1);
+    let mut kept = file.get(..at).unwrap_or_default().to_vec();
+    let mut is_odd = false;
     while let (Some(id), Some(length)) = (file.get(at..at + 4), number(at + 4)) {
         let begin = at + 8;
         if id == b"data" {
             let rest = file.len() - begin;
             let is_unfinished = length == 0 && rest >= frame && !are_chunks(&file[begin..]);
-            if length < UNKNOWN_LENGTH && length as usize <= rest && !is_unfinished {
+            let is_whole = length < UNKNOWN_LENGTH && length as usize <= rest && !is_unfinished;
+            if is_whole && !is_odd {
                 break;
             }
-            let mut file = file.to_vec();
             let whole = rest - rest % frame;
             let cut = match is_unfinished {
                 true => Some(SoundCut {
@@ -120,11 +123,16 @@ fn measured(file: &[u8]) -> (Cow<'_, [u8]>, Option<SoundCut>) {
                 }),
                 false => SoundCut::of(length, whole as u64),
             };
-            let whole = u32::try_from(whole).unwrap_or(u32::MAX);
-            file[at + 4..begin].copy_from_slice(&whole.to_le_bytes());
-            return (Cow::Owned(file), cut);
+            let there = u32::try_from(whole).unwrap_or(u32::MAX);
+            kept.extend(id);
+            kept.extend(if is_whole { length } else { there }.to_le_bytes());
+            kept.extend(&file[begin..]);
+            return (Cow::Owned(kept), cut);
         }
+        is_odd |= length % 2 == 1;
         if id == b"fmt " {
+            let end = begin.saturating_add(length as usize).min(file.len());
+            kept.extend(&file[at..end]);
             let size = file.get(begin + 12..begin + 14);
             frame = size.map_or(1, |it| {
                 usize::from(u16::from_le_bytes([it[0], it[1]])).max(1)
@@ -493,6 +501,27 @@ mod tests {
             found: 4,
         };
         assert_eq!(cut.cut, Some(missing));
+    }
+
+    #[test]
+    fn chunks_of_an_odd_length_are_passed_over() {
+        let samples = [0, 16384, -32768];
+        let mut file = wav(1, &samples);
+        let data = file.len() - 6 - 8;
+        file.splice(data..data, *b"LIST\x0b\0\0\0INFOISFTabc\0");
+        // Before the form of the samples, and behind the samples.
+        file.splice(12..12, *b"note\x01\0\0\0a\0");
+        file.extend(*b"LIST\x03\0\0\0abc\0");
+        let sound = of_wav(&file).unwrap();
+        assert_eq!(*sound.samples, [0.0, 0.5, -1.0]);
+        assert_eq!((sound.rate, sound.cut), (Some(16_000), None));
+        let sound = of_wav(&file[..file.len() - 13]).unwrap();
+        assert_eq!(*sound.samples, [0.0, 0.5]);
+        let missing = SoundCut {
+            expected: 6,
+            found: 4,
+        };
+        assert_eq!(sound.cut, Some(missing));
     }
 
     #[test]

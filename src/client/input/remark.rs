@@ -124,6 +124,11 @@ pub enum InputRemark {
         /// The number of them.
         count: usize,
     },
+    /// An image is sent as its pixels lie in the file, and EXIF says that they are to be turned.
+    Turned {
+        /// The file.
+        file: String,
+    },
     /// Values that were scaled are rounded to whole numbers.
     Rounded {
         /// The name of the input.
@@ -157,6 +162,7 @@ impl InputRemark {
                 | Self::UnusualRate { .. }
                 | Self::PreparedTwice { .. }
                 | Self::OtherColors { .. }
+                | Self::Turned { .. }
         )
     }
 }
@@ -287,6 +293,11 @@ impl fmt::Display for InputRemark {
                 "input `{input}` has {}, sent as {}",
                 Counted(*count, "NaN"),
                 if *count == 1 { "it is" } else { "they are" }
+            ),
+            Self::Turned { file } => write!(
+                f,
+                "the EXIF orientation of {file} is not applied, neither here nor by a server that decodes images: \
+                 `mogrify -auto-orient` turns the pixels of a file"
             ),
             Self::Rounded { input, dtype } => write!(
                 f,

@@ -21,6 +21,7 @@ use crate::{
         grpc_inference_service_client::GrpcInferenceServiceClient,
         infer_parameter::ParameterChoice,
     },
+    request::FINAL,
 };
 
 /// Result of a call once its response headers are there.
@@ -88,9 +89,15 @@ fn answer(message: ModelInferResponse) -> Result<StreamAnswer, AnswerError> {
         Some(ParameterChoice::Int64Param(value)) => Some(value),
         _ => None,
     });
+    let is_final = message.parameters.get(FINAL);
+    let is_final = is_final.and_then(|value| match value.parameter_choice {
+        Some(ParameterChoice::BoolParam(value)) => Some(value),
+        _ => None,
+    });
     Ok(StreamAnswer {
         answer: kserve_grpc::of_message(message)?,
         timestamp,
+        is_final,
     })
 }
 
@@ -98,7 +105,7 @@ fn answer(message: ModelInferResponse) -> Result<StreamAnswer, AnswerError> {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{TIMESTAMP, answer};
+    use super::{FINAL, TIMESTAMP, answer};
     use crate::proto::kserve::{
         InferParameter, ModelInferResponse, infer_parameter::ParameterChoice,
         model_infer_response::InferOutputTensor,
@@ -115,8 +122,11 @@ mod tests {
         let stamp = InferParameter {
             parameter_choice: Some(ParameterChoice::Int64Param(i64::MAX - 3)),
         };
+        let last = InferParameter {
+            parameter_choice: Some(ParameterChoice::BoolParam(false)),
+        };
         let message = ModelInferResponse {
-            parameters: HashMap::from([(TIMESTAMP.to_owned(), stamp)]),
+            parameters: HashMap::from([(TIMESTAMP.to_owned(), stamp), (FINAL.to_owned(), last)]),
             outputs: vec![
                 output("a", "UINT8", 2),
                 output("b", "my type", -1),
@@ -127,6 +137,7 @@ mod tests {
         };
         let read = answer(message).unwrap();
         assert_eq!(read.timestamp, Some(i64::MAX - 3));
+        assert_eq!(read.is_final, Some(false));
         let names: Vec<_> = read.answer.outputs.iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a", "c"]);
         let opaque = &read.answer.opaque[0];

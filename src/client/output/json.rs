@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{Ranked, elements};
 use crate::{
     client::{StreamAnswer, message::ClientResponse},
+    request::FINAL,
     tensor::values::{Value, write_json_value},
 };
 
@@ -92,11 +93,15 @@ fn with_outputs(mut head: Vec<u8>, answer: &ClientResponse) -> Vec<u8> {
     head
 }
 
-/// Writes an answer of a stream in the same way, with its timestamp if it has one.
+/// Writes an answer of a stream in the same way, with its timestamp if it has one, and whether it is the last one of its
+/// request if the server tells that.
 pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
     let mut out = head(&answer.answer, None);
     if let Some(timestamp) = answer.timestamp {
         out.extend_from_slice(format!(r#","timestamp":{timestamp}"#).as_bytes());
+    }
+    if let Some(is_final) = answer.is_final {
+        out.extend_from_slice(format!(r#","{FINAL}":{is_final}"#).as_bytes());
     }
     with_outputs(out, &answer.answer)
 }

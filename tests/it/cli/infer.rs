@@ -224,7 +224,7 @@ fn a_full_disk_is_reported() {
     let output = output.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr), @"
-    error: cannot write the output
+    error: cannot write to standard output
       caused by: No space left on device (os error 28)
     ");
 }

@@ -1,7 +1,7 @@
 //! `ovms infer` and images: how they are laid out, and what is seen in them.
 
 use crate::support::{
-    Server, fixture,
+    Server, cli, fixture,
     infer::{APIS, GRPC, data, infer, json},
     repository,
 };
@@ -78,4 +78,56 @@ fn images_are_laid_out_as_the_model_takes_them() {
             "{flags:?}: {answer:?}"
         );
     }
+}
+
+/// Pixels are the same from the client as from the server, whatever EXIF says of how the image lies.
+#[test]
+fn an_image_lies_the_same_whoever_decodes_it() {
+    let server = Server::shared("image_any");
+    let folder = repository::folder();
+    let path = folder.path().join("lies.jpg");
+    let half = |x, _| image::Rgb(if x < 16 { [250, 10, 10] } else { [10, 10, 250] });
+    image::RgbImage::from_fn(32, 16, half).save(&path).unwrap();
+    // Behind the start: an EXIF segment with the orientation 6.
+    let exif =
+        b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+    let mut file = std::fs::read(&path).unwrap();
+    file.splice(2..2, exif.iter().copied());
+    std::fs::write(&path, file).unwrap();
+    let file = path.display();
+    let here = infer(
+        server,
+        GRPC,
+        &[
+            "image_any",
+            "-i",
+            &format!("image=@{file}"),
+            "--bgr",
+            "--output",
+            "json",
+        ],
+    );
+    let there = infer(
+        server,
+        GRPC,
+        &[
+            "image_any",
+            "-i",
+            &format!("image:BYTES=@{file}"),
+            "--output",
+            "json",
+        ],
+    );
+    let output = |run: &cli::Run| {
+        let answer: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        let output = answer["outputs"][0].clone();
+        let data: Vec<f64> = serde_json::from_value(output["data"].clone()).unwrap();
+        (output["shape"].clone(), data)
+    };
+    let ((shape, one), (other_shape, other)) = (output(&here), output(&there));
+    assert_eq!((&shape, &shape), (&json!([1, 16, 32, 3]), &other_shape));
+    let mut pairs = one.iter().zip(&other);
+    assert!(pairs.all(|(a, b)| (a - b).abs() < 8.0), "{one:?} {other:?}");
+    let warning = format!("warning: the EXIF orientation of {file} is not applied");
+    assert!(here.stderr.contains(&warning), "{}", here.stderr);
 }

@@ -1,4 +1,4 @@
-//! Help that cannot be written. The exit codes of each subcommand are in the sheet `exits`.
+//! Output that cannot be written. The exit codes of each subcommand are in the sheet `exits`.
 
 use std::{fs, process::Stdio};
 
@@ -6,7 +6,7 @@ use crate::support::cli::{self, Run};
 
 /// Help and version are output like any other: a full disk is an error, and a closed pipe is none.
 #[test]
-fn help_that_cannot_be_written_is_reported() {
+fn output_that_cannot_be_written_is_reported() {
     for line in [
         "--help",
         "--version",
@@ -15,6 +15,10 @@ fn help_that_cannot_be_written_is_reported() {
         "infer --help",
         "serve --version",
         "serve --help",
+        "completions bash",
+        "doctor --output json",
+        "key new",
+        "man infer",
     ] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let (reader, closed) = std::io::pipe().unwrap();
@@ -22,7 +26,7 @@ fn help_that_cannot_be_written_is_reported() {
         for (stdout, expected) in [
             (
                 Stdio::from(full),
-                "exit 1\nerror: cannot write the output\n  caused by: No space left on device (os error 28)\n",
+                "exit 1\nerror: cannot write to standard output\n  caused by: No space left on device (os error 28)\n",
             ),
             (Stdio::from(closed), "exit 0\n"),
         ] {

@@ -87,6 +87,7 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
                 .env("SSL_CERT_FILE", made.other()),
         );
         unreached(&run, "unknown issuer", hint);
+        unreached(&run, "is not trusted here", "` shows who signed it");
         let plain = url(&server, api, false);
         let run = cli::ovms(["infer", "dummy", "--zeros", "--api", api, "--url", &plain]);
         let scheme = if api.ends_with("grpc") {

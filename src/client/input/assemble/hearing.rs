@@ -1,10 +1,12 @@
 //! Remarks on the inputs of a request.
 
+use std::slice;
+
 use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
 use crate::{
     client::{
         ModelMetadata, TensorMetadata,
-        input::{SoundForm, remark::USUAL_RATE},
+        input::{SoundForm, image::is_turned, remark::USUAL_RATE},
     },
     servable::ImageStep,
     tensor::{
@@ -213,7 +215,7 @@ impl Inputs {
     }
 
     /// Reports an image that is sent as something else than it may seem.
-    pub(super) fn hear_of_image(&self, input: &str, target: &Target<'_>) {
+    pub(super) fn hear_of_image(&self, input: &str, target: &Target<'_>, content: &Content) {
         let (input, dtype) = (input.to_owned(), target.dtype());
         let is_decoded = matches!(&dtype, Ok(dtype) if *dtype != DataType::String);
         if is_decoded && self.image.is_factor() {
@@ -221,6 +223,16 @@ impl Inputs {
         } else if is_decoded && self.image.is_of_unit() {
             let input = input.clone();
             self.remarks.hear(InputRemark::OfUnit { input });
+        }
+        let images = match content {
+            Content::Image(image) => slice::from_ref(image),
+            Content::Images(images) => images,
+            _ => &[],
+        };
+        let turned = images.iter().find(|it| is_decoded && is_turned(&it.bytes));
+        if let Some(image) = turned {
+            let file = image.name.clone();
+            self.remarks.hear(InputRemark::Turned { file });
         }
         match dtype {
             Err(_) => self.remarks.hear(InputRemark::Encoded { input }),

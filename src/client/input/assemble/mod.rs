@@ -457,7 +457,7 @@ impl Inputs {
             _ => ValueProblem::Outputs,
         };
         if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
-            self.hear_of_image(&input.name, &target);
+            self.hear_of_image(&input.name, &target, &content);
         }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {

@@ -5,6 +5,7 @@ use std::{io::Cursor, str::FromStr};
 use bytes::Bytes;
 use image::{
     DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, imageops::FilterType,
+    metadata::Orientation,
 };
 use strum::{IntoStaticStr, VariantArray};
 
@@ -293,11 +294,16 @@ fn decode(file: &Bytes) -> Result<DynamicImage, DecodeError> {
     if reader.format() == Some(ImageFormat::Jpeg) {
         check_end(file)?;
     }
-    let mut decoder = reader.into_decoder()?;
-    let orientation = decoder.orientation()?;
-    let mut image = DynamicImage::from_decoder(decoder)?;
-    image.apply_orientation(orientation);
-    Ok(image)
+    // Pixels stay as they are in the file, whatever EXIF says, as with a server that decodes it.
+    Ok(DynamicImage::from_decoder(reader.into_decoder()?)?)
+}
+
+/// Returns whether the EXIF data of an image say that its pixels are to be turned or mirrored.
+pub(super) fn is_turned(file: &Bytes) -> bool {
+    let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
+    let decoder = reader.ok().and_then(|reader| reader.into_decoder().ok());
+    let orientation = decoder.and_then(|mut decoder| decoder.orientation().ok());
+    orientation.is_some_and(|orientation| orientation != Orientation::NoTransforms)
 }
 
 /// Returns the values row by row, the channels of a pixel side by side.

@@ -3,7 +3,7 @@ use std::io::Cursor;
 use bytes::Bytes;
 use image::{ImageFormat, Rgb, RgbImage};
 
-use super::{EncodedImage, ImageLayout, ImageOptions};
+use super::{EncodedImage, ImageLayout, ImageOptions, is_turned};
 use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::values};
 
 /// -1 stands for a dimension that may vary.
@@ -225,6 +225,23 @@ fn an_image_that_cannot_be_decoded_is_named() {
             "cannot decode b.png, image 2 of 2"
         );
     }
+}
+
+/// As the test of the server's decoding has it: both give the same.
+#[test]
+fn the_orientation_in_a_jpeg_is_not_applied() {
+    let mut file = Cursor::new(Vec::new());
+    let image = RgbImage::new(8, 16);
+    image.write_to(&mut file, ImageFormat::Jpeg).unwrap();
+    let mut file = file.into_inner();
+    assert!(!is_turned(&file.clone().into()));
+    let exif =
+        b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+    file.splice(2..2, exif.iter().copied());
+    assert!(is_turned(&file.clone().into()));
+    let any = shape(&[1, 3, -1, -1]);
+    let tensor = ImageOptions::default().tensor(&named("a.jpg", file), DataType::U8, Some(&any));
+    assert_eq!(tensor.unwrap().shape(), [1, 3, 16, 8]);
 }
 
 #[test]
