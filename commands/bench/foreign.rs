@@ -120,16 +120,8 @@ pub(crate) fn hint_of_flag(flag: &str) -> Option<&'static str> {
 
 /// Returns what to write in place of a value of a flag that both have, with another meaning.
 pub(crate) fn hint_of_value(flag: &str, value: &str) -> Option<&'static str> {
-    let is_protocol = matches!(value.to_ascii_lowercase().as_str(), "http" | "grpc");
-    match flag {
-        "--input" if is_protocol => {
-            Some("`-i` is an input; `--api kserve-rest` or `--api kserve-grpc` is the protocol")
-        }
-        "--interval" if value.parse::<u64>().is_ok() => {
-            Some("the intervals of `perf_analyzer` are in milliseconds: 5000 is `5s`")
-        }
-        _ => None,
-    }
+    let is_plain = flag == "--interval" && value.parse::<u64>().is_ok();
+    is_plain.then_some("the intervals of `perf_analyzer` are in milliseconds: 5000 is `5s`")
 }
 
 #[cfg(test)]
