@@ -288,12 +288,9 @@ impl fmt::Display for InputRemark {
                 "the server takes images for input `{input}` with blue before red, and this one is sent with red \
                  first: add `--bgr`"
             ),
-            Self::NotNumbers { input, count } => write!(
-                f,
-                "input `{input}` has {}, sent as {}",
-                Counted(*count, "NaN"),
-                if *count == 1 { "it is" } else { "they are" }
-            ),
+            Self::NotNumbers { input, count } => {
+                write!(f, "input `{input}` has {}", Counted(*count, "NaN"))
+            }
             Self::Turned { file } => write!(
                 f,
                 "the EXIF orientation of {file} is not applied, neither here nor by a server that decodes images: \

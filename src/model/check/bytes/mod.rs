@@ -285,7 +285,7 @@ impl Planned<'_> {
 const OPEN_BATCH: &str =
     " - images are resized where no dimension is -1: with a batch size such as 1:8";
 
-/// What helps where the last dimension of an input is no number of channels.
+/// Help for images sent to an input whose last dimension is no number of channels.
 const CHANNELS_LAST: &str =
     ", which has its channels last; --layout NHWC:NCHW serves a model that has them first";
 

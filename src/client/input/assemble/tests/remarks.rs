@@ -137,8 +137,8 @@ fn an_image_that_is_sent_as_its_file_is_prepared_by_the_server_alone() {
 fn elements_that_are_no_numbers_are_told_once_for_each_input() {
     let model = model(&[("x", "FP32", &[-1])]);
     for (value, expected) in [
-        ("[1,NaN]", "input `x` has 1 NaN, sent as it is"),
-        ("[NaN,1,NaN]", "input `x` has 2 NaNs, sent as they are"),
+        ("[1,NaN]", "input `x` has 1 NaN"),
+        ("[NaN,1,NaN]", "input `x` has 2 NaNs"),
         ("[1,Infinity]", ""),
     ] {
         let notes = Arc::new(Mutex::new(Vec::new()));
