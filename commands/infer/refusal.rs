@@ -77,12 +77,13 @@ const IMAGE_MARKS: [&str; 3] = [
 pub(super) fn without_image(problem: &ValueProblem) -> Option<String> {
     let ValueProblem::Image {
         file,
-        place: Some((_, count)),
+        place: Some(place),
         ..
     } = problem
     else {
         return None;
     };
+    let (_, count) = **place;
     let others = counted(count - 1, "other image");
     Some(format!(
         "without {file} the {others} can be sent: move it elsewhere; `for file in FILES; do ovms infer MODEL -i \

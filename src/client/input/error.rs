@@ -181,12 +181,12 @@ pub enum ValueProblem {
     #[error("found a ranking, expected an answer with outputs")]
     Ranking,
     /// An image cannot be decoded.
-    #[error("cannot decode {file}{}", of_batch(*place))]
+    #[error("cannot decode {file}{}", of_batch(place.as_deref()))]
     Image {
         /// The file.
         file: String,
         /// Number of the image in its batch, from 1 on, and how many there are.
-        place: Option<(usize, usize)>,
+        place: Option<Box<(usize, usize)>>,
         /// The reason.
         source: DecodeError,
     },
@@ -214,8 +214,8 @@ pub enum ValueProblem {
 }
 
 /// Writes which of a batch an image is.
-fn of_batch(place: Option<(usize, usize)>) -> String {
-    let of = |(number, count)| format!(", image {number} of {count}");
+fn of_batch(place: Option<&(usize, usize)>) -> String {
+    let of = |(number, count): &(usize, usize)| format!(", image {number} of {count}");
     place.map_or_else(String::new, of)
 }
 

@@ -193,7 +193,7 @@ impl ImageOptions {
             tensor.map_err(|problem| match problem {
                 ValueProblem::Image { file, source, .. } => ValueProblem::Image {
                     file,
-                    place: Some((number, files.len())),
+                    place: Some(Box::new((number, files.len()))),
                     source,
                 },
                 problem => problem,
