@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::plan::PipelinePlan;
 use crate::{quota::RunOwner, tensor::Tensor, trace::TraceContext};
@@ -36,8 +35,6 @@ pub struct NodeTrace {
     pub started: Instant,
     /// When it ended.
     pub ended: Instant,
-    /// Processor time of the whole process from `ready` to `ended`.
-    pub processor: Duration,
     /// The inputs, in the order of the plan's.
     pub inputs: Vec<Tensor>,
     /// The outputs, in the order of the plan's.
@@ -48,15 +45,6 @@ impl NodeTrace {
     /// Returns how long it waited for what it runs on.
     pub fn waited(&self) -> Duration {
         self.started.saturating_duration_since(self.ready)
-    }
-
-    /// Returns how many cores the process kept busy from `ready` to `ended`, whatever for.
-    pub fn busy_cores(&self) -> f64 {
-        let whole = self.ended.saturating_duration_since(self.ready);
-        match whole.is_zero() {
-            true => 0.0,
-            false => self.processor.as_secs_f64() / whole.as_secs_f64(),
-        }
     }
 
     /// Returns how long it ran.
@@ -84,12 +72,6 @@ impl Trace {
     pub(super) fn add(&self, run: NodeTrace) {
         self.0.lock().push(run);
     }
-}
-
-/// Returns the processor time of this process so far.
-pub(super) fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Finds the runs that the response waited for, the first first: each is the one of its successor's
@@ -139,7 +121,6 @@ mod tests {
                 ready: at(*ready),
                 started: at(*started),
                 ended: at(*ended),
-                processor: Duration::from_millis(ended - ready) * 2,
                 inputs: Vec::new(),
                 outputs: Vec::new(),
             })
@@ -162,7 +143,6 @@ mod tests {
         assert_eq!(critical_path(&plan, &runs), [0, 1, 3]);
         assert_eq!(runs[2].waited(), Duration::from_millis(4));
         assert_eq!(runs[2].took(), Duration::from_millis(3));
-        assert!((runs[2].busy_cores() - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -272,6 +272,11 @@ impl LocalPipeline {
         }
     }
 
+    /// Returns the maximum number of runs of a node in flight, if it runs a model.
+    fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
+        Some(self.model(model, version)?.slots())
+    }
+
     /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
     fn labels(&self, output: &str) -> Vec<String> {
         let mut outputs = self.plan().outputs_of_models();

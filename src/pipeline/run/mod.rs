@@ -17,7 +17,7 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     sync::{Arc, OnceLock},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -28,7 +28,7 @@ use super::{
     definition::{LoadedVersion, PipelineDefinition, Used},
     fit,
     flow::{NodeJob, RequestFlow},
-    trace::{NodeTrace, PipelineWatch, Trace, processor_time},
+    trace::{NodeTrace, PipelineWatch, Trace},
 };
 use crate::{
     error::{Error, Result},
@@ -59,16 +59,12 @@ struct Shared {
 struct Waiting {
     job: NodeJob,
     since: Instant,
-    /// Processor time of the process then, for a trace only.
-    processor: Option<Duration>,
 }
 
 /// How a run went.
 struct Outcome {
     ready: super::Ready,
     since: Instant,
-    /// Processor time of the process meanwhile; zero without a trace.
-    processor: Duration,
     done: Result<EndedRun>,
     span: Option<TraceSpan>,
 }
@@ -187,7 +183,6 @@ impl Driver<'_> {
     /// is in flight, it is returned instead.
     fn take(&mut self, jobs: Vec<NodeJob>) -> Option<Waiting> {
         let since = Instant::now();
-        let processor = self.trace.map(|_| processor_time());
         let exit = self.shared.definition.plan.exit();
         let is_idle = self.running.is_empty();
         let mut only = None;
@@ -198,11 +193,7 @@ impl Driver<'_> {
                 continue;
             }
             let pool = self.shared.used.pool_of[job.ready.node];
-            let waiting = Waiting {
-                job,
-                since,
-                processor,
-            };
+            let waiting = Waiting { job, since };
             if single && is_idle {
                 self.pools[pool].running += 1;
                 only = Some(waiting);
@@ -270,7 +261,6 @@ impl Driver<'_> {
                 ready: outcome.since,
                 started: done.started,
                 ended: done.ended,
-                processor: outcome.processor,
                 inputs: done.inputs,
                 outputs: done.outputs.clone(),
             });

@@ -19,7 +19,6 @@ use crate::{
         flow::NodeJob,
         plan::{PipelinePlan, PipelinePlanNode},
         python::{self, PythonNode},
-        trace::processor_time,
     },
     python::HandlerInstance,
     task,
@@ -70,11 +69,7 @@ type Timed = (Vec<Tensor>, Instant, Instant);
 
 impl Shared {
     pub(super) async fn run(self: Arc<Self>, waiting: Waiting) -> Outcome {
-        let Waiting {
-            job,
-            since,
-            processor,
-        } = waiting;
+        let Waiting { job, since } = waiting;
         let ready = job.ready;
         let span = self.spans.as_ref().map(|trace| {
             let name = &self.definition.plan.nodes[ready.node].name;
@@ -83,13 +78,10 @@ impl Shared {
             span
         });
         let done = self.execute(job, span.as_ref().map(TraceSpan::context));
-        let done = done.await;
         Outcome {
             ready,
             since,
-            processor: processor
-                .map_or(Duration::ZERO, |then| processor_time().saturating_sub(then)),
-            done,
+            done: done.await,
             span,
         }
     }
