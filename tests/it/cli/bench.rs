@@ -21,13 +21,15 @@ use crate::support::{
 };
 
 /// Flags of runs that are as short as can be.
-pub(super) const SHORT: [&str; 6] = [
+pub(super) const SHORT: [&str; 7] = [
     "--interval=100ms",
     "--windows=2",
     "--max-trials=2",
     "--warmup=2",
     "--output",
     "json",
+    // Other tests run beside these.
+    "--stability=1000",
 ];
 
 pub(super) const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
