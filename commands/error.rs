@@ -217,12 +217,19 @@ impl Failure {
     }
 }
 
+/// Errors of the system that are of no file and no output, such as of threads and signals.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
-            Self::done()
-        } else {
-            Self::failed("cannot write to standard output").caused_by(&error)
+        Self::failed("a system call failed").caused_by(&error)
+    }
+}
+
+impl Failure {
+    /// Makes the failure of a write to standard output. One that nobody reads any more, as that of `| head`, is none.
+    pub(crate) fn of_output(error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::done(),
+            _ => Self::failed("cannot write to standard output").caused_by(error),
         }
     }
 }

@@ -28,6 +28,7 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 # A port that the system gives is free; another one may not be.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+: >"$work/log"
 "$ovms" serve --demo --port "$port" --grpc-bind-address 127.0.0.1 >"$work/log" 2>&1 &
 server=$!
 tries=0

@@ -63,10 +63,10 @@ pub(in crate::infer) struct StreamArgs {
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
-    /// Send the lines behind one that is no request, too
+    /// Continue after a line that is not a valid request
     ///
-    /// Each bad line is told, with --output json as `{"error": "…", "line": N}`, and shows in the exit code at the end.
-    /// Without this flag nothing is sent behind the first one.
+    /// Each such line is reported, with --output json as `{"error": "…", "line": N}`, and the exit code is 1 at the end.
+    /// Without this flag nothing is sent after the first one.
     #[arg(long, requires = "stream")]
     pub(in crate::infer) keep_going: bool,
 

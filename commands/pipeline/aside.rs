@@ -24,7 +24,7 @@ impl Aside {
 
     /// Writes to stdout.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.write_all(text.as_bytes())?;
-        Ok(())
+        let written = self.0.write_all(text.as_bytes());
+        written.map_err(|error| Failure::of_output(&error))
     }
 }

@@ -135,7 +135,7 @@ fn run_pip(
     progress: &Progress,
 ) -> Result<(), Failure> {
     let file = dir.join(file);
-    fs::write(&file, requirements)?;
+    fs::write(&file, requirements).map_err(|error| Failure::cannot("write", &file, &error))?;
     let install = "-m pip install --no-input --disable-pip-version-check";
     // What is not in the file is neither looked for nor built.
     let all = "--require-hashes --no-deps --only-binary=:all:";

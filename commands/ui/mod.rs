@@ -119,7 +119,8 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 pub(crate) fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes.as_ref());
-    Ok(written.and_then(|()| stdout.flush())?)
+    let written = written.and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::of_output(&error))
 }
 
 /// Writes a note of one or more lines to stderr; nothing with `--quiet`.

@@ -427,8 +427,9 @@ impl Writer {
     /// Writes bytes and waits until they are out.
     pub(in crate::infer) async fn write(&self, bytes: Vec<u8>) -> Result<(), Failure> {
         let (done, written) = oneshot::channel();
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        self.0.send((bytes, done)).await.map_err(|_| gone())?;
-        written.await.map_err(|_| gone())?
+        // The thread has ended with the output.
+        let sent = self.0.send((bytes, done)).await;
+        sent.map_err(|_| Failure::done())?;
+        written.await.map_err(|_| Failure::done())?
     }
 }

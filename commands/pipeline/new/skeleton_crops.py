@@ -24,7 +24,7 @@ OVERLAP = 0.5  # of two boxes of which the better one is kept: intersection over
 
 
 def from_detections(found: np.ndarray, size: tuple[int, int], least: float) -> np.ndarray:
-    """Read DetectionOutput, as of SSD: image, class, score, and a box in shares."""
+    """Read DetectionOutput, as of SSD: image, class, score, and a box in fractions."""
     rows = found.reshape(-1, 7)
     rows = rows[(rows[:, 0] >= 0) & (rows[:, 2] >= least)]
     height, width = size
@@ -57,7 +57,7 @@ def from_yolo(found: np.ndarray, size: tuple[int, int], least: float) -> np.ndar
 
 
 def from_map(found: np.ndarray, size: tuple[int, int], least: float) -> np.ndarray:
-    """Read a map of scores, as of text: each region that hangs together is one."""
+    """Read a map of scores, as of text: each connected region is one."""
     scores = found.reshape(found.shape[-2:])
     free = scores >= least
     boxes = []

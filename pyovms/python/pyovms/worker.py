@@ -23,8 +23,12 @@ MAX_REQUEST = 1 << 16
 
 
 def main(descriptor):
-    # `-P` has left it out, since it comes before the packages of the environment otherwise.
-    sys.path.append(os.getcwd())
+    try:
+        # `-P` has left it out, since it comes before the packages of the environment otherwise.
+        sys.path.append(os.getcwd())
+    except OSError:
+        # It has been removed, and nothing can be imported from there.
+        pass
     # Nothing else of the server is for handlers.
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 20)

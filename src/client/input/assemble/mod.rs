@@ -339,8 +339,8 @@ impl Inputs {
 
     /// Makes something of every input of the model, in the model's order, and of the others.
     ///
-    /// What is filled is made last: it has as many rows as what was given, of which `rows` returns the length of the
-    /// first of so many dimensions, where the model leaves both lengths open.
+    /// Inputs that are filled are made last: they have as many rows as those that were given, of which `rows` returns the
+    /// length of the first of so many dimensions, where the model leaves both lengths open.
     fn each<T>(
         &self,
         model: &ModelMetadata,
