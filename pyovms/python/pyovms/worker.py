@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 
 from . import _pyovms
 
@@ -177,6 +178,24 @@ def stay_at_term():
     signal.signal(signal.SIGTERM, lambda *_: None)
 
 
+def forks_end_at_term():
+    """Has SIGTERM end what handlers fork, from the first moment on: one that came before the handler of signals of
+    the worker is put back there would be lost, so it waits until then."""
+    masks = threading.local()
+
+    def before():
+        masks.old = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+    def after():
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.old)
+
+    def in_child():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        after()
+
+    os.register_at_fork(before=before, after_in_parent=after, after_in_child=in_child)
+
+
 def work(request, descriptors):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
@@ -185,7 +204,7 @@ def work(request, descriptors):
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        forks_end_at_term()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _pyovms._end_with_parent()
         link, stacks, *streams = descriptors

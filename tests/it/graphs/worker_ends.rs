@@ -148,6 +148,24 @@ fn the_log_has_the_handler_that_may_be_meant() {
 }
 
 #[test]
+fn what_a_handler_forks_ends_at_a_signal_from_the_first_moment_on() {
+    let server = config_with(&[]).serve();
+    let client = Grpc::connect(&server);
+    // The signal comes before the process has run anything.
+    let text = "import os, signal, time\n\
+                ends = set()\n\
+                for _ in range(20):\n \
+                pid = os.fork()\n \
+                if pid == 0: time.sleep(60); os._exit(3)\n \
+                os.kill(pid, signal.SIGTERM)\n \
+                ends.add(os.waitpid(pid, 0)[1])\n\
+                left = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n\
+                return [Tensor('out', f'{ends} {left}'.encode())]";
+    let answer = client.infer(code("py", text)).expect("it is answered");
+    assert_eq!(answer.raw_output_contents[0], "{15} False");
+}
+
+#[test]
 fn a_signal_to_all_processes_of_a_stop_loses_no_request() {
     let mut server = config_with(&[]).serve();
     let client = Grpc::connect(&server);
