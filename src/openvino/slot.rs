@@ -1,7 +1,7 @@
 //! A slot: one OpenVINO infer request with its input tensors.
 //!
-//! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out
-//! of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
+//! Input bytes are copied once, from the request into the slot's tensor, or read where they lie if they are many; output
+//! bytes are copied once, out of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
 //!
 //! A slot of a stateful model has tensors for the variables, too. In mode `requests` it has no infer
 //! request: that comes with each run, since each sequence has its own, with its state inside. It uses
@@ -17,7 +17,7 @@ use super::{
     batch::rows::BatchSlot,
     convert,
     describe::Described,
-    ffi::{self, CompiledModel, InferRequest, Side},
+    ffi::{self, CompiledModel, InferRequest, LentInput, Side},
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     runtime_error::OpenVinoError,
@@ -316,6 +316,7 @@ impl Slot {
         };
         let request = &mut bound.request;
         let mut renewed = false;
+        let mut in_place = Vec::new();
         for given in inputs {
             let input = self.inputs.get_mut(given.port);
             let input = input.ok_or_else(|| no_port(given.port))?;
@@ -326,7 +327,13 @@ impl Slot {
                 input.fill(&mut tensor, given)?;
                 continue;
             }
-            renewed |= input.write(given)?;
+            match input.in_place(given).filter(|_| !lends) {
+                None => renewed |= input.write(given)?,
+                Some(bytes) => {
+                    renewed |= input.prepare(&given.shape)?;
+                    in_place.push((given, bytes));
+                }
+            }
         }
         if renewed {
             self.set = new_set();
@@ -347,10 +354,18 @@ impl Slot {
             }
             bound.set = self.set;
         }
+        let infer = |request: &mut InferRequest| match limit {
+            None => request.infer().map_err(runtime(INFER)),
+            Some(limit) => infer_within(request, limit),
+        };
         self.leftovers.begin();
-        match limit {
-            None => request.infer().map_err(runtime(INFER))?,
-            Some(limit) => infer_within(request, limit)?,
+        match in_place.is_empty() {
+            true => infer(request)?,
+            false => {
+                let lent = lent(&self.inputs, &in_place);
+                let ran = request.lend(&lent, infer);
+                ran.map_err(runtime("set an input tensor"))??;
+            }
         }
         self.leftovers.end();
         let outputs = wanted
@@ -452,6 +467,20 @@ impl Input {
         Ok(tensor)
     }
 
+    /// Returns the bytes of an input that is read where it lies.
+    fn in_place<'a>(&self, given: &'a SlotInput) -> Option<&'a Bytes> {
+        given.data.in_place(self.dtype.size()?)
+    }
+
+    /// Makes a tensor for an infer request that is to have one when the input lies elsewhere; returns whether it is a
+    /// new one.
+    fn prepare(&mut self, shape: &[usize]) -> Result<bool, SlotError> {
+        if self.tensor.is_none() {
+            self.tensor = Some(self.take(shape)?);
+        }
+        Ok(!self.bound)
+    }
+
     /// Gives the tensor to an infer request that does not have it.
     fn bind(&mut self, request: &mut InferRequest, port: usize) -> Result<(), SlotError> {
         if let (Some(tensor), false) = (&self.tensor, self.bound) {
@@ -542,6 +571,21 @@ impl Output {
         };
         copy_out(self.dtype, shape, axes, &tensor)
     }
+}
+
+/// Returns what an infer request is lent of inputs that are read where they lie.
+fn lent<'a>(own: &'a [Input], given: &[(&'a SlotInput, &'a Bytes)]) -> Vec<LentInput<'a>> {
+    let lent = given.iter().filter_map(|&(given, bytes)| {
+        let input = own.get(given.port)?;
+        Some(LentInput {
+            index: given.port,
+            element: convert::element_type(input.dtype),
+            shape: &given.shape,
+            bytes,
+            own: input.tensor.as_ref()?,
+        })
+    });
+    lent.collect()
 }
 
 /// Says that a state is one of another instance of the model.

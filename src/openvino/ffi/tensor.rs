@@ -19,22 +19,35 @@ impl Tensor {
     /// Makes a tensor whose elements are zero. It has at least one dimension: the C interface knows
     /// no others.
     pub(crate) fn zeros(element: ElementType, shape: &[usize]) -> Result<Self> {
-        if shape.is_empty() {
-            return Err(unfit("a tensor without dimensions cannot be made"));
-        }
-        let mut dims: Vec<i64> = shape
-            .iter()
-            .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-            .collect();
-        let shape = ov_shape_t {
-            rank: i64::try_from(dims.len()).unwrap_or(i64::MAX),
-            dims: dims.as_mut_ptr(),
-        };
+        let mut dims = dims(shape)?;
+        let shape = shape_of(&mut dims);
         // SAFETY: the shape has as many dimensions as its rank and lives until the call returns,
         // which copies it; the function puts the pointer to a new tensor there.
         let mut tensor =
             unsafe { Self::made(|tensor| sys::ov_tensor_create(element.into(), shape, tensor)) }?;
         tensor.clear()?;
+        Ok(tensor)
+    }
+
+    /// Makes a tensor of numbers over bytes that are there.
+    ///
+    /// # Safety
+    ///
+    /// The bytes live, and nobody writes to them, for as long as this tensor or what it is given to uses them; that reads
+    /// from it only.
+    pub(super) unsafe fn over(element: ElementType, shape: &[usize], bytes: &[u8]) -> Result<Self> {
+        if element == ElementType::String {
+            return Err(unfit("strings are no bytes"));
+        }
+        let mut dims = dims(shape)?;
+        let shape = shape_of(&mut dims);
+        let start = bytes.as_ptr().cast_mut().cast();
+        let make = sys::ov_tensor_create_from_host_ptr;
+        // SAFETY: the shape is as above; of the bytes the caller promises that they live.
+        let tensor = unsafe { Self::made(|tensor| make(element.into(), shape, start, tensor)) }?;
+        if tensor.get_byte_size()? != bytes.len() {
+            return Err(unfit("the bytes are not those of the shape"));
+        }
         Ok(tensor)
     }
 
@@ -127,6 +140,25 @@ impl Tensor {
         // SAFETY: the tensor is alive; the pointer goes into a variable of ours.
         let data = |start| unsafe { sys::ov_tensor_data(self.get(), start) };
         Ok(given(ptr::null_mut(), data)?.cast())
+    }
+}
+
+/// Returns lengths of dimensions as the C interface has them, which knows no tensors without any.
+fn dims(shape: &[usize]) -> Result<Vec<i64>> {
+    if shape.is_empty() {
+        return Err(unfit("a tensor without dimensions cannot be made"));
+    }
+    let lengths = shape.iter();
+    Ok(lengths
+        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
+        .collect())
+}
+
+/// Returns a shape with these dimensions, which have to live as long.
+fn shape_of(dims: &mut [i64]) -> ov_shape_t {
+    ov_shape_t {
+        rank: i64::try_from(dims.len()).unwrap_or(i64::MAX),
+        dims: dims.as_mut_ptr(),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::{fs, path::Path};
 
+use bytes::Bytes;
 use openvino::{ElementType, PropertyKey};
 
-use super::{CompiledModel, Core, Side, Tensor};
+use super::{CompiledModel, Core, LentInput, Side, Tensor};
 use crate::{
     openvino::testing::open,
     tensor::{Dim, PartialShape},
@@ -104,6 +105,54 @@ fn an_inference_reads_one_tensor_and_writes_another() {
         output.get_raw_data().unwrap(),
         3_f32.to_le_bytes().repeat(2048)
     );
+}
+
+#[test]
+fn an_input_is_read_where_it_lies() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut request = compiled(folder.path()).create_infer_request().unwrap();
+    let own = Tensor::zeros(ElementType::F32, &[2, 1024]).unwrap();
+    request.set_tensor(Side::Input, 0, &own).unwrap();
+    // At an address that is no multiple of a line of the cache.
+    let numbers = |number: f32, count| number.to_le_bytes().repeat(count);
+    let all = Bytes::from([vec![0; 4], numbers(2.0, 3 * 1024)].concat());
+    let bytes = all.slice(4..);
+    let sums = |request: &super::InferRequest| {
+        let output = request.tensor(Side::Output, 0).unwrap();
+        output.get_raw_data().unwrap().to_vec()
+    };
+    let input = |element, shape| LentInput {
+        index: 0,
+        element,
+        shape,
+        bytes: &bytes,
+        own: &own,
+    };
+    let ran = request.lend(&[input(ElementType::F32, &[3, 1024])], |request| {
+        let of_other = [&own.get_raw_data().unwrap()[..4], &bytes[..4]];
+        assert_ne!(of_other[0], of_other[1]);
+        request.infer().map(|()| sums(request))
+    });
+    assert_eq!(ran, Ok(Ok(numbers(3.0, 3 * 1024))));
+    assert_eq!(bytes, numbers(2.0, 3 * 1024));
+    drop(ran);
+    request.infer().unwrap();
+    assert_eq!(sums(&request), numbers(1.0, 2 * 1024), "its own again");
+    // Refused, and its own again.
+    for (element, shape) in [
+        (ElementType::F32, &[2, 1024][..]),
+        (ElementType::I8, &[3, 4096]),
+        (ElementType::String, &[3, 1024]),
+        (ElementType::F32, &[]),
+    ] {
+        let refused = request.lend(&[input(element, shape)], |_| ());
+        assert!(refused.is_err(), "{element:?} {shape:?}");
+    }
+    request.infer().unwrap();
+    assert_eq!(sums(&request), numbers(1.0, 2 * 1024));
+    drop(bytes);
+    assert!(all.is_unique(), "nothing is kept");
 }
 
 #[test]
