@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::slot::SlotError;
 use crate::{error::Error, shared_memory::RegionInput};
 
-/// Bytes from which on an input is read where it lies. To set a tensor and set it back costs as much as a copy of some
-/// 100 KiB (docs/decisions/0035-bounds-of-the-plain-path.md).
-const MIN_IN_PLACE: usize = 256 << 10;
+/// Bytes from which on an input is read where it lies, and an output given away as it is. To set a tensor and set it back
+/// costs as much as a copy of some 100 KiB (docs/decisions/0035-bounds-of-the-plain-path.md).
+pub(super) const MIN_IN_PLACE: usize = 256 << 10;
 
 /// An input as [`Slot::infer`](super::slot::Slot::infer) takes it: checked shape, and exactly as many bytes as it needs.
 #[derive(Debug, Clone)]

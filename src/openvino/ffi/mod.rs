@@ -25,5 +25,5 @@ pub(super) use self::{
     infer_request::{InferRequest, LentInput},
     model::{CompiledModel, Model, Port},
     preprocessor::Preprocessor,
-    tensor::{FixedTensor, Tensor},
+    tensor::{FixedTensor, GivenOutput, Tensor},
 };

@@ -1,11 +1,15 @@
 //! A tensor in the runtime's memory.
 
-use std::{ptr, slice};
+use std::{mem, ptr, slice, sync::Arc};
 
+use bytes::Bytes;
 use openvino::ElementType;
 use openvino_sys::{self as sys, ov_element_type_e, ov_shape_t};
 
-use super::handle::{Handle, Result, check, given, unfit};
+use super::{
+    InferRequest, Side,
+    handle::{Handle, Result, check, given, unfit},
+};
 
 /// A tensor of the runtime's, or the share of one that an infer request has.
 pub(in crate::openvino) type Tensor = Handle<sys::ov_tensor_t>;
@@ -203,5 +207,73 @@ impl FixedTensor {
         }
         // SAFETY: as above, and the tensor is ours alone (`&mut`).
         unsafe { slice::from_raw_parts_mut(self.start, self.size) }
+    }
+}
+
+/// Tensors that were given away, of which a slot takes one again when nobody has it any more.
+const MAX_GIVEN: usize = 2;
+
+/// The tensor of an output of numbers, of a fixed shape, which is given away as it is: the infer request gets another
+/// one.
+pub(in crate::openvino) struct GivenOutput {
+    index: usize,
+    element: ElementType,
+    shape: Vec<usize>,
+    tensor: Tensor,
+    given: Vec<Arc<GivenTensor>>,
+}
+
+/// A tensor that no infer request has, and nobody writes to.
+struct GivenTensor(Tensor);
+
+// SAFETY: all who share it only read its bytes; it is changed again when one alone has it.
+unsafe impl Sync for GivenTensor {}
+
+/// The bytes of a tensor.
+struct GivenBytes(Arc<GivenTensor>);
+
+impl AsRef<[u8]> for GivenBytes {
+    fn as_ref(&self) -> &[u8] {
+        // It has given them before.
+        self.0.0.get_raw_data().unwrap_or_default()
+    }
+}
+
+impl GivenOutput {
+    /// Takes the tensor that an infer request has for an output.
+    pub(crate) fn new(index: usize, shape: &[usize], tensor: Tensor) -> Result<Self> {
+        Ok(Self {
+            index,
+            element: tensor.get_element_type()?,
+            shape: shape.to_vec(),
+            tensor,
+            given: Vec::new(),
+        })
+    }
+
+    /// Returns the tensor that the infer request has now.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// Gives away what the last inference has written; the infer request gets another tensor.
+    pub(crate) fn give(&mut self, request: &mut InferRequest) -> Result<Bytes> {
+        // It can be read, so that its bytes are there below.
+        self.tensor.get_raw_data()?;
+        let free = self
+            .given
+            .iter()
+            .position(|given| Arc::strong_count(given) == 1);
+        let free = free.and_then(|free| Arc::into_inner(self.given.swap_remove(free)));
+        let other = match free {
+            Some(GivenTensor(tensor)) => tensor,
+            None => Tensor::zeros(self.element, &self.shape)?,
+        };
+        request.set_tensor(Side::Output, self.index, &other)?;
+        let given = Arc::new(GivenTensor(mem::replace(&mut self.tensor, other)));
+        if self.given.len() < MAX_GIVEN {
+            self.given.push(Arc::clone(&given));
+        }
+        Ok(Bytes::from_owner(GivenBytes(given)))
     }
 }

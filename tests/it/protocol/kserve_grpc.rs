@@ -76,6 +76,31 @@ fn inputs_of_any_size_and_address_come_back_as_they_were() {
     }
 }
 
+/// The tensor of a large output of one shape goes to the client as it is.
+#[test]
+fn large_outputs_in_flight_together_are_each_their_own() {
+    let server = Server::start_with(
+        "passthrough_f32",
+        &["--shape", "(2,100003)", "--nireq", "2"],
+    );
+    let grpc = Grpc::connect(&server);
+    let request = |number: u8| {
+        let bytes = floats(&vec![f32::from(number); 2 * 100_003]);
+        ModelInferRequest {
+            id: "i".repeat(usize::from(number)),
+            ..raw("passthrough_f32", "in", "FP32", &[2, 100_003], &bytes)
+        }
+    };
+    for _ in 0..3 {
+        let calls: Vec<_> = (0..12).map(|number| grpc.call(request(number))).collect();
+        let answers: Vec<_> = calls.into_iter().map(|call| call.wait().unwrap()).collect();
+        for (number, answer) in (0..12).zip(answers) {
+            let same = answer.raw_output_contents == request(number).raw_input_contents;
+            assert!(same, "{number}");
+        }
+    }
+}
+
 #[test]
 fn requests_in_flight_together_get_each_their_own_answer() {
     let server = Server::start_with("two_outputs", &["--nireq", "2"]);
