@@ -16,7 +16,8 @@ use ovms::{
     error::chain,
     model::Loaded,
     pipeline::{
-        NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path, python::is_handler,
+        DecodingTrace, NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path,
+        python::is_handler,
     },
     servable::TensorInfo,
     tensor::{DataType, TensorMap, named},
@@ -338,6 +339,8 @@ struct Measured {
     totals: Vec<Duration>,
     /// Times of each node, by its index in the plan.
     nodes: Vec<NodeTimes>,
+    /// Times of the decoding of images, if the request has any.
+    decoded: Vec<Duration>,
     /// Last request.
     last: Last,
     /// Error of the last request, if it failed.
@@ -373,6 +376,8 @@ struct Last {
     runs: Vec<NodeTrace>,
     /// Indices in `runs` of the critical path.
     path: Vec<usize>,
+    /// Decoding of its images, which all runs wait for.
+    decoding: Option<DecodingTrace>,
     outputs: TensorMap,
 }
 
@@ -388,6 +393,7 @@ async fn measure(
     let trace = Arc::new(Trace::default());
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
+    let mut decoded = Vec::new();
     let mut last = None;
     let (mut error, mut file) = (None, None);
     for round in 0..warmup.saturating_add(repeat) {
@@ -396,7 +402,7 @@ async fn measure(
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
-        let runs = trace.take();
+        let (runs, decoding) = (trace.take(), trace.take_decoding());
         let failed = answer.as_ref().err();
         file = failed.and_then(|error| infer::image_named(error.message(), images));
         error = failed.map(reported);
@@ -409,9 +415,11 @@ async fn measure(
             times.ran.push(own().map(NodeTrace::took).sum());
             times.waited.push(own().map(NodeTrace::waited).sum());
         }
+        decoded.extend(decoding.as_ref().map(DecodingTrace::took));
         last = Some(Last {
             took,
             path: Vec::new(),
+            decoding,
             runs,
             outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
         });
@@ -424,6 +432,7 @@ async fn measure(
     Ok(Measured {
         totals,
         nodes,
+        decoded,
         last,
         error,
         file,

@@ -15,6 +15,9 @@ use crate::{
 /// Minimum share of a request for a wait to be reported.
 const WORTH_TELLING: f64 = 0.02;
 
+/// Decoder of the encoded images of a request, in the place of a model.
+const DECODER: &str = "image decoder";
+
 /// Writes the report.
 pub(super) fn text(
     loaded: &LocalPipeline,
@@ -79,6 +82,18 @@ fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
         .right(["runs", "waited", "ran", "share"]);
     let plan = loaded.plan();
     let total = median(&measured.totals);
+    if !measured.decoded.is_empty() {
+        let ran = median(&measured.decoded);
+        table.row([
+            plan.nodes[PipelinePlan::ENTRY].name.clone(),
+            DECODER.to_owned(),
+            NOTHING.to_owned(),
+            "1".to_owned(),
+            NOTHING.to_owned(),
+            time(ran),
+            share(ran, total),
+        ]);
+    }
     for id in inner(plan) {
         let times = &measured.nodes[id];
         let ran = median(&times.ran);
@@ -101,6 +116,10 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
     let last = &measured.last;
     let (mut ran, mut waited) = (Duration::ZERO, Duration::ZERO);
     let mut steps = vec!["request".to_owned()];
+    if let Some(decoding) = &last.decoding {
+        ran += decoding.took();
+        steps.push(format!("{DECODER} {}", time(decoding.took())));
+    }
     for place in &last.path {
         let run = &last.runs[*place];
         ran += run.took();
