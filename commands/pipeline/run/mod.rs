@@ -2,6 +2,7 @@
 
 mod output;
 mod report;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},
@@ -23,6 +24,7 @@ use ovms::{
     tensor::{DataType, TensorMap, named},
 };
 
+use self::usage::{CoreUsage, CoreWatch};
 use super::{aside::Aside, config_of, refused, unknown};
 use crate::{
     completions::names,
@@ -273,11 +275,6 @@ impl LocalPipeline {
         }
     }
 
-    /// Returns the maximum number of runs of a node in flight, if it runs a model.
-    fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
-        Some(self.model(model, version)?.slots())
-    }
-
     /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
     fn labels(&self, output: &str) -> Vec<String> {
         let mut outputs = self.plan().outputs_of_models();
@@ -378,6 +375,8 @@ struct Last {
     path: Vec<usize>,
     /// Decoding of its images, which all runs wait for.
     decoding: Option<DecodingTrace>,
+    /// Cores that this process kept busy meanwhile, unless it failed in an earlier round.
+    usage: Option<CoreUsage>,
     outputs: TensorMap,
 }
 
@@ -396,12 +395,16 @@ async fn measure(
     let mut decoded = Vec::new();
     let mut last = None;
     let (mut error, mut file) = (None, None);
-    for round in 0..warmup.saturating_add(repeat) {
+    let rounds = warmup.saturating_add(repeat);
+    for round in 0..rounds {
         let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
         let target = target.map_err(failed)?.traced(trace.clone());
+        // Only the last one is shown with its waits.
+        let watch = (round + 1 == rounds).then(CoreWatch::begin);
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
+        let usage = watch.map(CoreWatch::end);
         let (runs, decoding) = (trace.take(), trace.take_decoding());
         let failed = answer.as_ref().err();
         file = failed.and_then(|error| infer::image_named(error.message(), images));
@@ -420,6 +423,7 @@ async fn measure(
             took,
             path: Vec::new(),
             decoding,
+            usage,
             runs,
             outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
         });
