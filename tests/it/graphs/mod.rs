@@ -13,6 +13,7 @@ mod python;
 mod python_errors;
 mod reload;
 mod run;
+mod saves;
 mod sheets;
 mod states;
 mod stream_ends;
