@@ -21,4 +21,5 @@ mod stream_models;
 mod streams;
 mod streams_ends;
 mod worker_ends;
+mod worker_memory;
 mod workers;
