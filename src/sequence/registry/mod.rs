@@ -201,13 +201,15 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             return Err(SequenceRefusal::Replaced);
         }
         let most = bounds.sequences as usize;
-        // Nothing has to go for one that may come to nothing, unless there are many of those.
-        let has_room = match inner.entries.len() {
-            here if here < most => true,
-            here if here < most.saturating_add(bounds.spare()) => {
-                inner.unused(spare).next().is_some()
-            }
-            _ => self.drop_unused(inner, bounds, spare) > 0,
+        // Nothing has to go for one that may come to nothing, unless there are many of those. Where all are in use, as
+        // many more as may wait find out from the store whether they are among the sequences that there may be.
+        let in_use = most.saturating_add(bounds.spare());
+        let here = inner.entries.len();
+        let has_room = match here {
+            _ if here < most => true,
+            _ if here < in_use && inner.unused(spare).next().is_some() => true,
+            _ if self.drop_unused(inner, bounds, spare) > 0 => true,
+            _ => here < in_use.saturating_add(bounds.waiting),
         };
         if !has_room {
             if command.control.starts() {

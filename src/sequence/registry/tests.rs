@@ -123,6 +123,24 @@ fn a_start_that_may_come_to_nothing_takes_no_other_away() {
 }
 
 #[test]
+fn where_all_are_in_use_as_many_as_may_wait_ask_the_store() {
+    let known = registry();
+    let join = |control, id| {
+        let command = SequenceCommand { id, control };
+        known.join(command, &1, BOUNDS, &|state| *state > 0)
+    };
+    let mut held: Vec<_> = [1, 2, 3].map(|id| join(Start, id).unwrap()).into();
+    // Sequences that another request has pushed out of here, and starts that the store refuses.
+    for (control, id) in [(Start, 4), (Next, 5), (Next, 6)] {
+        held.push(join(control, id).unwrap());
+    }
+    let refused = join(Next, 7).err();
+    assert_eq!(refused, Some(SequenceRefusal::Full), "it is bounded");
+    drop(held);
+    assert!(join(Next, 7).is_ok());
+}
+
+#[test]
 fn a_list_has_the_steps_that_succeeded() {
     let known = registry();
     run(&known, Start, 7).unwrap();
