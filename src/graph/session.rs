@@ -171,6 +171,9 @@ impl GraphSession {
             }
         }
         if let Some(failure) = self.run.scheduler.error() {
+            let (name, plan) = (self.definition.name(), self.definition.plan());
+            let remarks = &self.definition.remarks;
+            remarks.failed(name, plan, &self.run.scheduler);
             counts.error();
             return Err(explain(&failure));
         }

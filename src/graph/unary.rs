@@ -116,6 +116,7 @@ impl GraphDefinition {
             drive(run, &mut firsts, Goal::End).await;
         }
         if let Some(error) = run.scheduler.error() {
+            (self.remarks).failed(self.name(), self.plan(), &run.scheduler);
             // Closed properly for its nodes, then dropped: the next request starts a new instance.
             drive(run, &mut firsts, Goal::End).await;
             counts.error();
@@ -196,6 +197,7 @@ impl GraphDefinition {
             let unknown =
                 "Mediapipe execution failed. MP status - Unknown error during mediapipe execution";
             let plan = self.plan();
+            (self.remarks).no_output(self.name(), plan, &plan.outputs[missing]);
             let text = match plan.unreturned(&plan.outputs[missing]) {
                 Some(unreturned) => format!("{unknown} - {unreturned}"),
                 None => unknown.to_owned(),
