@@ -105,6 +105,8 @@ impl GraphSession {
                 given[output] = true;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
+                let remarks = &self.definition.remarks;
+                remarks.given(name, self.definition.plan(), port, &packet);
                 let mut response = match convert::response(name, "", [(port, &packet)]) {
                     Ok(response) => response,
                     Err(failure) => {

@@ -207,6 +207,7 @@ impl GraphDefinition {
         let outputs = self.plan().outputs.iter().zip(&firsts.outputs);
         let packets = outputs.filter_map(|(port, (packet, is_wanted))| {
             let packet = packet.as_ref().filter(|_| *is_wanted)?;
+            (self.remarks).given(self.name(), self.plan(), port, packet);
             Some((port, packet))
         });
         convert::response(self.name(), id, packets).map_err(|failure| explain(&failure))

@@ -129,3 +129,44 @@ fn what_a_model_behind_a_handler_refuses_is_logged_and_what_a_client_sends_is_no
             .all(|line| !line.contains("graph alone"))
     );
 }
+
+#[test]
+fn an_output_with_other_bytes_than_it_says_is_logged_and_sent_as_it_is() {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "g", CODE);
+    add_python(&mut config, "h", CODE);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let gives = |bytes: usize, shape: &str, datatype: &str| {
+        format!("return [Tensor('out', b'x' * {bytes}, shape={shape}, datatype={datatype:?})]")
+    };
+    for (bytes, shape, datatype) in [
+        (24, "[2, 3]", "FP32"),
+        (10, "[2, 3]", "BYTES"),
+        (10, "[2, 3]", "mine"),
+    ] {
+        client.answered(code("g", &gives(bytes, shape, datatype)));
+    }
+    assert!(
+        warnings(&server)
+            .iter()
+            .all(|line| !line.contains("graph g"))
+    );
+    for _ in 0..2 {
+        let came = reported(&client, code("g", &gives(10, "[2, 3]", "FP32")));
+        assert_eq!(came, "out FP32 [2, 3] xxxxxxxxxx");
+    }
+    let talk = Talk::open(&client);
+    talk.send(code("h", &gives(10, "[-1]", "UINT8")));
+    talk.rest();
+    server.wait_log(
+        "graph g: node py gave output \"out\" as FP32 (2,3) with 10 bytes; expected 24; clients get it as it is",
+    );
+    server.wait_log(
+        "graph h: node py gave output \"out\" as UINT8 (-1) with 10 bytes; expected lengths of 0 or more that fit in \
+         memory; clients get it as it is",
+    );
+    let found = warnings(&server);
+    let found = found.iter().filter(|line| line.contains("graph g")).count();
+    assert_eq!(found, 1, "{}", server.log());
+}
