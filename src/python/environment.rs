@@ -79,12 +79,7 @@ impl Wish {
                         needed()
                     )),
                 },
-                None => Err(format!(
-                    "{} is no Python environment: expected {}/bin/python3; make one with `python3 -m venv {}`",
-                    folder.display(),
-                    folder.display(),
-                    folder.display()
-                )),
+                None => Err(no_environment(folder)),
             };
         }
         let of_runtime = || {
@@ -112,6 +107,26 @@ pub fn environment_error(folder: &Path) -> Option<String> {
         runtime: None,
     };
     wish.choose(None).err()
+}
+
+/// Returns why a path is no environment, with the one that may be meant.
+fn no_environment(path: &Path) -> String {
+    let shown = path.display();
+    if !path.is_file() {
+        return format!(
+            "{shown} is no Python environment: expected {shown}/bin/python3; make one with `python3 -m venv {shown}`"
+        );
+    }
+    let meant = path.parent().and_then(Path::parent);
+    match meant.filter(|folder| program_in(folder).is_some()) {
+        Some(folder) => format!(
+            "{shown} is a file of a Python environment: expected its folder, {}",
+            folder.display()
+        ),
+        None => format!(
+            "{shown} is a file: expected the folder of a Python environment, which has bin/python3"
+        ),
+    }
 }
 
 /// Returns the interpreter of an environment that was found automatically, if it is suitable.
@@ -180,6 +195,21 @@ mod tests {
             environment: environment.map(Path::to_owned),
             runtime: runtime.map(Path::to_owned),
         }
+    }
+
+    #[test]
+    fn an_interpreter_names_its_environment() {
+        let folder = own();
+        let error = |path: &str| environment_error(&folder.path().join(path)).unwrap();
+        let (root, file) = (folder.path().display(), "pyvenv.cfg");
+        assert_eq!(
+            error("bin/python3"),
+            format!("{root}/bin/python3 is a file of a Python environment: expected its folder, {root}")
+        );
+        assert_eq!(
+            error(file),
+            format!("{root}/{file} is a file: expected the folder of a Python environment, which has bin/python3")
+        );
     }
 
     #[test]

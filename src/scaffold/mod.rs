@@ -102,6 +102,20 @@ impl Scaffold {
         Ok(Wiring::new(self)?.blanks().cloned().collect())
     }
 
+    /// Returns the outputs of nodes of a graph without a model that are zeros, since nothing that the node is given is
+    /// of their type and shape; each with the handler of the node.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Self::files`] does.
+    pub fn zeros(&self) -> Result<Vec<(ScaffoldStream, String)>, ScaffoldError> {
+        let wiring = Wiring::new(self)?;
+        let zeros = wiring.zeros();
+        Ok(zeros
+            .map(|(output, file)| (output.clone(), file.to_owned()))
+            .collect())
+    }
+
     /// Returns the outputs that were asked for with another type or shape than what the handler behind the model
     /// gives, each with that output of the model.
     ///

@@ -86,6 +86,19 @@ impl ScaffoldStream {
         self.dtype == other.dtype && lengths
     }
 
+    /// Returns whether a tensor may be of both, as far as they say.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let lengths = match (&self.shape, &other.shape) {
+            (Some(own), Some(others)) => {
+                let mut pairs = own.iter().zip(others);
+                let is_open = |own: i64, other: i64| own == other || own == -1 || other == -1;
+                own.len() == others.len() && pairs.all(|(own, other)| is_open(*own, *other))
+            }
+            _ => true,
+        };
+        self.dtype == other.dtype && lengths
+    }
+
     /// Returns the same under another name.
     pub fn named(&self, name: String) -> Self {
         Self {

@@ -127,6 +127,41 @@ fn a_model_that_takes_other_types_gets_zeros() {
 }
 
 #[test]
+fn outputs_of_a_type_of_their_own_are_zeros_of_it() {
+    let wanted = scaffold(
+        chain(&["model"]),
+        &["image:UINT8:-1,-1,3"],
+        &["label:BYTES", "score:FP32:1,2", "copy"],
+    );
+    let zeros = wanted.zeros().unwrap();
+    let zeros: Vec<String> = zeros
+        .iter()
+        .map(|(output, file)| format!("{output} in {file}"))
+        .collect();
+    assert_eq!(
+        zeros,
+        ["label  BYTES in model.py", "score  FP32 (1,2) in model.py"]
+    );
+    let files = wanted.files().unwrap();
+    let handler = &files.iter().find(|(name, _)| name == "model.py").unwrap().1;
+    for line in [
+        "            outputs.append(Tensor(\"label\", [\"\"] * 1, shape=(1,)))",
+        "            outputs.append(zeros(\"score\", \"FP32\", (1, 2), 8))",
+        "            outputs.append(renamed(given[\"image\"], \"copy\"))",
+    ] {
+        assert!(handler.lines().any(|it| it == line), "{line}:\n{handler}");
+    }
+    let same = scaffold(chain(&["model"]), &["a:FP32:-1,4"], &["b:FP32:1,4"]);
+    assert!(same.zeros().unwrap().is_empty());
+    let model = ScaffoldKind::Model(ScaffoldServable {
+        name: "m".to_owned(),
+        ports: Some((streams(&["data:FP32"]), streams(&["scores:FP32"]))),
+    });
+    let model = scaffold(model, &["image:UINT8"], &["label:BYTES"]);
+    assert!(model.zeros().unwrap().is_empty());
+}
+
+#[test]
 fn streams_without_a_type_have_that_of_the_model() {
     let ports = streams(&["ids:INT64:1,-1", "mask:BOOL:2"]);
     let typed = |name: &str, place| {

@@ -31,8 +31,18 @@ pub(super) struct Python {
     pub(super) generative: bool,
     /// Whether it is the first node, so that clients send what it takes.
     pub(super) is_first: bool,
-    /// Whether what it gives has to be of the types and shapes of its outputs, which are those of a model.
-    pub(super) is_exact: bool,
+    pub(super) gives: HandlerGives,
+}
+
+/// What a handler gives for outputs of which nothing that it is given has type and shape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HandlerGives {
+    /// Something else.
+    Others,
+    /// Zeros, where the type is another one, or no shape is of both.
+    Zeros,
+    /// Zeros, also where a model takes fewer shapes.
+    ModelZeros,
 }
 
 /// A model with the converters around it.
@@ -77,7 +87,7 @@ pub(super) struct HandlerEcho<'a> {
     pub(super) is_text: bool,
     pub(super) input: &'a str,
     pub(super) output: &'a str,
-    /// Zeros that are given instead, where a model takes another type or shape than clients send.
+    /// Zeros that are given instead, where the output is of another type or shape than all that the node is given.
     pub(super) blank: Option<Sample>,
 }
 
@@ -85,9 +95,11 @@ impl Python {
     /// Returns what the outputs give back.
     pub(super) fn echoes(&self) -> impl Iterator<Item = HandlerEcho<'_>> {
         self.outputs.iter().enumerate().map(|(index, output)| {
-            let is_fit = |input: &ScaffoldStream| match self.is_exact {
-                true => output.dtype.is_none() || input.dtype.is_none() || input.fits(output),
-                false => output.dtype.is_none() || input.dtype == output.dtype,
+            let is_fit = |input: &ScaffoldStream| match self.gives {
+                HandlerGives::Others => output.dtype.is_none() || input.dtype == output.dtype,
+                _ if output.dtype.is_none() || input.dtype.is_none() => true,
+                HandlerGives::Zeros => input.meets(output),
+                HandlerGives::ModelZeros => input.fits(output),
             };
             let place = index.min(self.inputs.len() - 1);
             // The input in its place, or the first of its type.
@@ -95,7 +107,7 @@ impl Python {
                 true => place,
                 false => self.inputs.iter().position(is_fit).unwrap_or(place),
             };
-            let blank = self.is_exact && !is_fit(&self.inputs[place]);
+            let blank = self.gives != HandlerGives::Others && !is_fit(&self.inputs[place]);
             HandlerEcho {
                 place,
                 is_text: self.is_first && self.inputs[place].dtype == Some(DataType::String),
@@ -187,6 +199,14 @@ impl Wiring {
         wires.filter(is_blank).map(|wire| &wire.port)
     }
 
+    /// Returns the outputs of Python nodes without a model that are zeros, each with its node's handler.
+    pub(super) fn zeros(&self) -> impl Iterator<Item = (&ScaffoldStream, &str)> {
+        let mut steps = self.steps.iter();
+        let is_chain = steps.all(|step| matches!(step, Step::Python(_)));
+        let nodes = self.python().filter(move |_| is_chain);
+        nodes.flat_map(|node| node.blanks().map(|blank| (blank, &node.file[..])))
+    }
+
     /// Returns the outputs of the graph that are of another type or shape than what the handler behind the model gives
     /// back for them, each with that output of the model.
     pub(super) fn unlike(&self) -> Vec<(&ScaffoldStream, &ScaffoldStream)> {
@@ -257,7 +277,7 @@ fn chain(of: &Scaffold, nodes: &[String], names: &mut Names) -> Result<Vec<Step>
             outputs: outputs.clone(),
             generative: of.generative && is_last,
             is_first: index == 0,
-            is_exact: false,
+            gives: HandlerGives::Zeros,
         }));
         inputs = outputs;
     }
@@ -304,7 +324,10 @@ fn around(of: &Scaffold, servable: &ScaffoldServable, names: &mut Names) -> Vec<
             outputs,
             generative: false,
             is_first: name == "preprocess",
-            is_exact: name == "preprocess" && is_known,
+            gives: match name {
+                "preprocess" if is_known => HandlerGives::ModelZeros,
+                _ => HandlerGives::Others,
+            },
         })
     };
     let before = python("preprocess", of.inputs.clone(), streams(&inputs));

@@ -134,6 +134,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     let refused = |error: ScaffoldError| Failure::usage(error.to_string());
     let files = scaffold.files().map_err(refused)?;
     let blanks = scaffold.blanks().map_err(refused)?;
+    let zeros = scaffold.zeros().map_err(refused)?;
     let unlike = scaffold.unlike().map_err(refused)?;
     let stub = ("pyovms.pyi".to_owned(), python::STUB.to_owned());
     let files = files.into_iter().chain([stub]);
@@ -159,6 +160,12 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
         ui::note(&format!(
             "note: nothing that clients send is like `{blank}` of the model, which gets zeros; compute it in {}",
             place.display()
+        ));
+    }
+    for (output, file) in zeros {
+        ui::note(&format!(
+            "note: nothing that its node is given is like `{output}`, which is zeros; compute it in {}",
+            folder.join(file).display()
         ));
     }
     for (output, port) in unlike {

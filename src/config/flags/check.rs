@@ -279,10 +279,11 @@ fn check(
     if let Some(path) = flags.cpu_extension.as_ref().filter(|path| !path.exists()) {
         return Err(FlagError::CpuExtension(path.display().to_string()));
     }
+    // Of a file, the interpreter is looked for, and not found with a reason.
     if let Some(path) = flags
         .python_environment
         .as_ref()
-        .filter(|path| !path.is_dir())
+        .filter(|path| !path.exists())
     {
         return Err(FlagError::PythonEnvironment(path.display().to_string()));
     }
