@@ -133,17 +133,31 @@ impl Gather {
         {
             return Ok(self.charge.keep(piece));
         }
-        let mut whole = Vec::with_capacity(self.length);
+        let is_large = self.length >= MIN_ALIGNED;
+        let mut whole: Vec<u8> =
+            Vec::with_capacity(self.length + if is_large { ALIGNED } else { 0 });
+        let skipped = match is_large {
+            true => before(whole.as_ptr() as usize + self.length),
+            false => 0,
+        };
+        whole.resize(skipped, 0);
         for piece in self.pieces.drain(..) {
             whole.extend_from_slice(&piece);
         }
         whole.extend_from_slice(&self.tail);
-        Ok(self.charge.keep(whole.into()))
+        Ok(self.charge.keep(Bytes::from(whole).slice(skipped..)))
     }
 }
 
 /// Bytes that are filled at most before [`Mapped::is_full`] says so.
 pub(super) const PIECE: usize = 1 << 20;
+
+/// The end of many bytes is put at a multiple of this. The last tensor of a message or a body is what ends it, so that
+/// it begins at such a multiple, too, if its size is one, and is used where it lies.
+const ALIGNED: usize = 64;
+
+/// Bytes for which that matters.
+const MIN_ALIGNED: usize = 256 << 10;
 
 /// Growth of the room where the end is not known.
 const GROWTH: usize = 4;
@@ -152,10 +166,17 @@ const GROWTH: usize = 4;
 /// and memory only once it is written to.
 const GROWTH_TO_END: usize = 64;
 
+/// Returns how many bytes are left out so that something ends at a multiple of [`ALIGNED`].
+const fn before(end: usize) -> usize {
+    (ALIGNED - end % ALIGNED) % ALIGNED
+}
+
 /// Bytes of one buffer, which grows with them.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     map: Option<MmapMut>,
+    /// Bytes of the map that are left out, so that the expected end is aligned.
+    skipped: usize,
     length: usize,
     /// Expected length; 0 if unknown.
     expected: usize,
@@ -168,6 +189,7 @@ impl Mapped {
     /// received: these alone make it as large as it would have grown with them, without the copies.
     pub(super) fn expecting(expected: usize, received: usize) -> Self {
         Self {
+            skipped: before(expected),
             expected,
             received,
             ..Self::default()
@@ -191,14 +213,15 @@ impl Mapped {
     /// Fails if the system gives no memory.
     pub(super) fn room(&mut self) -> Result<&mut [u8]> {
         let map = match self.map.take() {
-            Some(map) if map.len() > self.length => map,
+            Some(map) if map.len() > self.skipped + self.length => map,
             full => self.grow(full)?,
         };
         let map = self.map.insert(map);
-        let end = (self.length / PIECE + 1) * PIECE;
+        let end = self.skipped + (self.length / PIECE + 1) * PIECE;
         let end = end.min(map.len());
-        Ok(&mut map[self.length..end])
+        Ok(&mut map[self.skipped + self.length..end])
     }
+
     /// Returns a larger buffer with the bytes of a full one.
     fn grow(&self, full: Option<MmapMut>) -> Result<MmapMut> {
         let length = self.length.max(self.received);
@@ -207,9 +230,10 @@ impl Mapped {
             false => length * GROWTH,
         };
         // The system gives the memory as it is written to.
-        let mut map = map(size.max(PIECE))?;
+        let mut map = map(self.skipped + size.max(PIECE))?;
         if let Some(full) = full {
-            map[..self.length].copy_from_slice(&full[..self.length]);
+            let end = self.skipped + self.length;
+            map[self.skipped..end].copy_from_slice(&full[self.skipped..end]);
         }
         Ok(map)
     }
@@ -238,7 +262,7 @@ impl Mapped {
     /// Returns all of it.
     pub(super) fn finish(self) -> Bytes {
         match self.map {
-            Some(map) => Bytes::from_owner(map).slice(..self.length),
+            Some(map) => Bytes::from_owner(map).slice(self.skipped..self.skipped + self.length),
             None => Bytes::new(),
         }
     }
@@ -294,7 +318,7 @@ mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
 
-    use super::{Gather, Mapped, PIECE};
+    use super::{ALIGNED, Gather, Mapped, PIECE};
     use crate::budget::Budget;
 
     #[test]
@@ -344,6 +368,19 @@ mod tests {
     }
 
     #[test]
+    fn large_messages_end_at_a_multiple() {
+        for (count, size) in [(2, 200_003), (3, 100_001), (30, 100_001)] {
+            let mut gather = Gather::new(Budget::default().empty(), count * size);
+            for _ in 0..count {
+                gather.push(vec![1; size].into()).unwrap();
+            }
+            let whole = gather.finish().unwrap();
+            assert_eq!(whole, vec![1; count * size]);
+            assert_eq!(whole.as_ptr_range().end as usize % ALIGNED, 0, "{count}");
+        }
+    }
+
+    #[test]
     fn nothing_is_lost_as_it_grows() {
         let bytes: Vec<u8> = (0..5 * PIECE + 7)
             .map(|index| (index % 251) as u8)
@@ -354,7 +391,11 @@ mod tests {
                 mapped.extend(part).unwrap();
             }
             assert_eq!(mapped.len(), bytes.len());
-            assert_eq!(mapped.finish(), bytes);
+            let whole = mapped.finish();
+            assert_eq!(whole, bytes);
+            if expected == bytes.len() {
+                assert_eq!(whole.as_ptr_range().end as usize % ALIGNED, 0);
+            }
         }
         assert!(Mapped::default().finish().is_empty());
     }

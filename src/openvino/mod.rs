@@ -38,6 +38,7 @@ mod runtime_error;
 mod shapes;
 mod slot;
 mod slot_input;
+mod slot_output;
 mod state;
 mod strings;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A slot: one OpenVINO infer request with its input tensors.
 //!
-//! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out
-//! of the runtime's tensor. A slot is used by one request at a time; [`super::pool`] sees to it.
+//! Input bytes are copied once, from the request into the slot's tensor; output bytes once, out of the runtime's tensor.
+//! Where they are many, inputs are read where they lie, and the tensor of an output is given away. A slot is used by one request at a time; [`super::pool`] sees to it.
 //!
 //! A slot of a stateful model has tensors for the variables, too. In mode `requests` it has no infer
 //! request: that comes with each run, since each sequence has its own, with its state inside. It uses
@@ -17,11 +17,12 @@ use super::{
     batch::rows::BatchSlot,
     convert,
     describe::Described,
-    ffi::{self, CompiledModel, InferRequest, Side},
+    ffi::{self, CompiledModel, InferRequest, LentInput, Side},
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     runtime_error::OpenVinoError,
     slot_input::SlotInput,
+    slot_output::Output,
     state::{
         Bound, Kept, Maker, SequenceState, new_set,
         tensors::{SlotStates, StateTensors},
@@ -30,7 +31,7 @@ use super::{
 };
 use crate::{
     error::{Error, chain},
-    tensor::{DataType, Dim, Tensor, transpose},
+    tensor::{DataType, Dim, Tensor},
 };
 
 /// Error of an inference.
@@ -118,16 +119,6 @@ struct Input {
     scalar: Option<String>,
 }
 
-pub(super) struct Output {
-    dtype: DataType,
-    /// The runtime's axes in the order that clients have them, if that is another one.
-    axes: Option<Vec<usize>>,
-    /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
-    fixed: Option<(Vec<usize>, ffi::Tensor)>,
-    /// Whether it has no dimensions, which the C interface does not report for a tensor.
-    is_scalar: bool,
-}
-
 impl Slot {
     /// Makes an infer request; inputs and outputs are in the model's own order, and before those of
     /// variables.
@@ -153,15 +144,7 @@ impl Slot {
                 Ok(input)
             })
             .collect::<Result<_, SlotError>>()?;
-        let own = |described: &Described, _: &[usize]| {
-            // Clients see another shape than the runtime, which is asked for its own then.
-            if described.axes.is_some() {
-                return Ok(None);
-            }
-            let tensor = request.tensor(Side::Output, described.info.port);
-            tensor.map(Some).map_err(runtime("reach an output tensor"))
-        };
-        let outputs = Output::all(outputs, own)?;
+        let outputs = Output::of_request(outputs, &request)?;
         let states = states.map(|states| states.of_slot(&request)).transpose()?;
         Ok(Self {
             engine: Engine::Own(Bound::new(request)),
@@ -181,14 +164,6 @@ impl Slot {
         inputs: &[Described],
         outputs: &[Described],
     ) -> Result<Self, SlotError> {
-        let lent = |described: &Described, shape: &[usize]| {
-            if shape.is_empty() {
-                // The C interface makes no tensor without dimensions.
-                return Ok(None);
-            }
-            let shape = described.runtime_shape(shape);
-            new_tensor(convert::element_type(described.info.dtype), &shape).map(Some)
-        };
         let varies = inputs
             .iter()
             .filter(|input| input.info.shape.fixed().is_none());
@@ -200,7 +175,7 @@ impl Slot {
         Ok(Self {
             engine: Engine::OfSequences(Arc::clone(maker)),
             inputs: inputs.iter().map(Input::new).collect(),
-            outputs: Output::all(outputs, lent)?,
+            outputs: Output::of_lender(outputs)?,
             set: new_set(),
             resting: resting.collect::<Result<_, SlotError>>()?,
             states: None,
@@ -278,20 +253,7 @@ impl Slot {
         let Engine::Own(Bound { request, .. }) = &self.engine else {
             return Err(other_mode());
         };
-        let data = |tensor: &ffi::Tensor, shape: &[usize]| {
-            let data = tensor.get_raw_data();
-            let data = data.map_err(runtime("reach an output tensor"))?;
-            read(output.dtype, shape, data)
-        };
-        match &output.fixed {
-            Some((shape, tensor)) => data(tensor, shape),
-            None => {
-                let tensor = request.tensor(Side::Output, port);
-                let tensor = tensor.map_err(runtime("reach an output tensor"))?;
-                let shape = tensor.get_shape();
-                data(&tensor, &shape.map_err(runtime("read an output's shape"))?)
-            }
-        }
+        output.read_in_place(request, port, read)
     }
 
     fn run(
@@ -316,6 +278,7 @@ impl Slot {
         };
         let request = &mut bound.request;
         let mut renewed = false;
+        let mut in_place = Vec::new();
         for given in inputs {
             let input = self.inputs.get_mut(given.port);
             let input = input.ok_or_else(|| no_port(given.port))?;
@@ -326,7 +289,13 @@ impl Slot {
                 input.fill(&mut tensor, given)?;
                 continue;
             }
-            renewed |= input.write(given)?;
+            match input.in_place(given).filter(|_| !lends) {
+                None => renewed |= input.write(given)?,
+                Some(bytes) => {
+                    renewed |= input.prepare(&given.shape)?;
+                    in_place.push((given, bytes));
+                }
+            }
         }
         if renewed {
             self.set = new_set();
@@ -338,26 +307,35 @@ impl Slot {
             }
             if lends {
                 for (port, output) in self.outputs.iter().enumerate() {
-                    if let Some((_, tensor)) = &output.fixed {
-                        request
-                            .set_tensor(Side::Output, port, tensor)
-                            .map_err(runtime("set an output tensor"))?;
-                    }
+                    output.lend(request, port)?;
                 }
             }
             bound.set = self.set;
         }
+        let infer = |request: &mut InferRequest| match limit {
+            None => request.infer().map_err(runtime(INFER)),
+            Some(limit) => infer_within(request, limit),
+        };
         self.leftovers.begin();
-        match limit {
-            None => request.infer().map_err(runtime(INFER))?,
-            Some(limit) => infer_within(request, limit)?,
+        match in_place.is_empty() {
+            true => infer(request)?,
+            false => {
+                let lent = lent(&self.inputs, &in_place);
+                let ran = request.lend(&lent, infer);
+                ran.map_err(runtime("set an input tensor"))??;
+            }
         }
         self.leftovers.end();
         let outputs = wanted
             .iter()
-            .map(|&port| {
-                let output = self.outputs.get(port).ok_or_else(|| no_port(port))?;
-                output.read(request, port)
+            .enumerate()
+            .map(|(place, &port)| {
+                let output = self.outputs.get_mut(port);
+                let output = output.ok_or_else(|| no_port(port))?;
+                match wanted[place + 1..].contains(&port) {
+                    true => output.read(request, port),
+                    false => output.take(request, port),
+                }
             })
             .collect();
         if lends && !self.resting.is_empty() {
@@ -452,6 +430,20 @@ impl Input {
         Ok(tensor)
     }
 
+    /// Returns the bytes of an input that is read where it lies.
+    fn in_place<'a>(&self, given: &'a SlotInput) -> Option<&'a Bytes> {
+        given.data.in_place(self.dtype.size()?)
+    }
+
+    /// Makes a tensor for an infer request that is to have one when the input lies elsewhere; returns whether it is a
+    /// new one.
+    fn prepare(&mut self, shape: &[usize]) -> Result<bool, SlotError> {
+        if self.tensor.is_none() {
+            self.tensor = Some(self.take(shape)?);
+        }
+        Ok(!self.bound)
+    }
+
     /// Gives the tensor to an infer request that does not have it.
     fn bind(&mut self, request: &mut InferRequest, port: usize) -> Result<(), SlotError> {
         if let (Some(tensor), false) = (&self.tensor, self.bound) {
@@ -492,56 +484,19 @@ impl Input {
     }
 }
 
-impl Output {
-    /// Describes the outputs; `fixed` gives the tensor of one that never changes its shape.
-    fn all(
-        outputs: &[Described],
-        fixed: impl Fn(&Described, &[usize]) -> Result<Option<ffi::Tensor>, SlotError>,
-    ) -> Result<Vec<Self>, SlotError> {
-        let one = |described: &Described| {
-            let Described { info, axes, .. } = described;
-            if info.dtype == DataType::String && !strings::is_known() {
-                return Err(SlotError::Other(Error::internal(format!(
-                    "output `{}` is of strings, which this build of OpenVINO keeps in a form that \
-                     cannot be read; strings can be read from the builds for Linux with 64 bits, \
-                     such as the wheel",
-                    info.name
-                ))));
-            }
-            let shape = info.shape.fixed();
-            let is_scalar = shape.as_ref().is_some_and(Vec::is_empty);
-            let fixed = match shape {
-                Some(shape) if info.dtype != DataType::String => fixed(described, &shape)?
-                    .map(|tensor| (described.runtime_shape(&shape), tensor)),
-                _ => None,
-            };
-            Ok(Self {
-                dtype: info.dtype,
-                axes: axes.clone(),
-                fixed,
-                is_scalar,
-            })
-        };
-        outputs.iter().map(one).collect()
-    }
-
-    fn read(&self, request: &InferRequest, port: usize) -> Result<Tensor, SlotError> {
-        let axes = self.axes.as_deref();
-        if let Some((shape, tensor)) = &self.fixed {
-            return copy_out(self.dtype, shape.clone(), axes, tensor);
-        }
-        let tensor = request
-            .tensor(Side::Output, port)
-            .map_err(runtime("reach an output tensor"))?;
-        let shape = match self.is_scalar {
-            true => Vec::new(),
-            false => {
-                let shape = tensor.get_shape();
-                shape.map_err(runtime("read an output's shape"))?
-            }
-        };
-        copy_out(self.dtype, shape, axes, &tensor)
-    }
+/// Returns what an infer request is lent of inputs that are read where they lie.
+fn lent<'a>(own: &'a [Input], given: &[(&'a SlotInput, &'a Bytes)]) -> Vec<LentInput<'a>> {
+    let lent = given.iter().filter_map(|&(given, bytes)| {
+        let input = own.get(given.port)?;
+        Some(LentInput {
+            index: given.port,
+            element: convert::element_type(input.dtype),
+            shape: &given.shape,
+            bytes,
+            own: input.tensor.as_ref()?,
+        })
+    });
+    lent.collect()
 }
 
 /// Says that a state is one of another instance of the model.
@@ -556,38 +511,6 @@ fn no_port(port: usize) -> SlotError {
 
 pub(super) fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
     ffi::Tensor::zeros(element, shape).map_err(runtime("make an input tensor"))
-}
-
-fn copy_out(
-    dtype: DataType,
-    mut shape: Vec<usize>,
-    axes: Option<&[usize]>,
-    tensor: &ffi::Tensor,
-) -> Result<Tensor, SlotError> {
-    let size = tensor
-        .get_byte_size()
-        .map_err(runtime("read an output's size"))?;
-    let data = if dtype == DataType::String {
-        strings::read(tensor)?
-    } else if size == 0 {
-        // The runtime may have no memory at all for a tensor without elements.
-        Bytes::new()
-    } else {
-        let source = tensor
-            .get_raw_data()
-            .map_err(runtime("reach an output tensor"))?;
-        match (axes, dtype.size()) {
-            (Some(axes), Some(width)) => transpose(source, &shape, axes, width).into(),
-            _ => Bytes::copy_from_slice(source),
-        }
-    };
-    if let Some(axes) = axes {
-        shape = axes.iter().map(|&axis| shape[axis]).collect();
-    }
-    Tensor::new(dtype, shape, data).map_err(|error| SlotError::Runtime {
-        step: "shape an output",
-        source: OpenVinoError::new(&error.to_string()),
-    })
 }
 
 /// Names the step at which the runtime failed.

@@ -7,6 +7,10 @@ use bytes::Bytes;
 use super::slot::SlotError;
 use crate::{error::Error, shared_memory::RegionInput};
 
+/// Bytes from which on an input is read where it lies, and an output given away as it is. To set a tensor and set it back
+/// costs as much as a copy of some 100 KiB (docs/decisions/0035-bounds-of-the-plain-path.md).
+pub(super) const MIN_IN_PLACE: usize = 256 << 10;
+
 /// An input as [`Slot::infer`](super::slot::Slot::infer) takes it: checked shape, and exactly as many bytes as it needs.
 #[derive(Debug, Clone)]
 pub struct SlotInput {
@@ -74,6 +78,18 @@ impl InputData {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             Self::Region(part) => Err(unread(part)),
+        }
+    }
+
+    /// Returns the bytes if an inference had better read them where they lie: numbers of `width` bytes at a multiple of
+    /// that, and so many that a copy costs more than to tell the runtime of them.
+    pub(super) fn in_place(&self, width: usize) -> Option<&Bytes> {
+        match self {
+            Self::Bytes(bytes) => {
+                let is_aligned = (bytes.as_ptr() as usize).is_multiple_of(width);
+                (bytes.len() >= MIN_IN_PLACE && is_aligned).then_some(bytes)
+            }
+            Self::Region(_) => None,
         }
     }
 

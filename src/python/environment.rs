@@ -204,11 +204,15 @@ mod tests {
         let (root, file) = (folder.path().display(), "pyvenv.cfg");
         assert_eq!(
             error("bin/python3"),
-            format!("{root}/bin/python3 is a file of a Python environment: expected its folder, {root}")
+            format!(
+                "{root}/bin/python3 is a file of a Python environment: expected its folder, {root}"
+            )
         );
         assert_eq!(
             error(file),
-            format!("{root}/{file} is a file: expected the folder of a Python environment, which has bin/python3")
+            format!(
+                "{root}/{file} is a file: expected the folder of a Python environment, which has bin/python3"
+            )
         );
     }
 

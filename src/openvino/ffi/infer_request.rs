@@ -1,5 +1,9 @@
 //! An infer request: runs inferences, one at a time, on the tensors that it has.
 
+use std::mem;
+
+use bytes::Bytes;
+use openvino::ElementType;
 use openvino_sys as sys;
 
 use super::{
@@ -13,7 +17,63 @@ pub(in crate::openvino) type InferRequest = Handle<sys::ov_infer_request_t>;
 // SAFETY: an infer request belongs to no thread, and all that changes it takes it alone (`&mut`).
 unsafe impl Send for InferRequest {}
 
+/// An input that an inference reads where it lies, in memory that is not the runtime's.
+pub(in crate::openvino) struct LentInput<'a> {
+    /// Place of the input.
+    pub(in crate::openvino) index: usize,
+    /// Type of its elements: numbers.
+    pub(in crate::openvino) element: ElementType,
+    /// Lengths of its dimensions.
+    pub(in crate::openvino) shape: &'a [usize],
+    /// The elements, as many as that, at an address that is a multiple of their size.
+    pub(in crate::openvino) bytes: &'a Bytes,
+    /// Tensor that the infer request has for it afterwards.
+    pub(in crate::openvino) own: &'a Tensor,
+}
+
+/// Gives an infer request its own tensors back.
+struct Lending<'a> {
+    request: &'a mut InferRequest,
+    inputs: &'a [LentInput<'a>],
+}
+
+impl Drop for Lending<'_> {
+    fn drop(&mut self) {
+        for LentInput {
+            index, bytes, own, ..
+        } in self.inputs
+        {
+            if self.request.set_tensor(Side::Input, *index, own).is_err() {
+                // The request may still have their address.
+                mem::forget(Bytes::clone(bytes));
+            }
+        }
+    }
+}
+
 impl InferRequest {
+    /// Does something with inputs that are read where they lie, and gives the request its own tensors back; no
+    /// inference may be running when `run` returns.
+    pub(crate) fn lend<R>(
+        &mut self,
+        inputs: &[LentInput<'_>],
+        run: impl FnOnce(&mut Self) -> R,
+    ) -> Result<R> {
+        let lending = Lending {
+            request: self,
+            inputs,
+        };
+        for input in inputs {
+            // SAFETY: the bytes are shared, so nobody writes to them, and live as long as `inputs`, before whose end the
+            // request has another tensor, or they are never freed. The runtime writes to no input.
+            let tensor = unsafe { Tensor::over(input.element, input.shape, input.bytes) }?;
+            lending
+                .request
+                .set_tensor(Side::Input, input.index, &tensor)?;
+        }
+        Ok(run(lending.request))
+    }
+
     /// Returns the tensor of the input or output that has a name.
     pub(crate) fn named_tensor(&self, name: &str) -> Result<Tensor> {
         let name = text(name)?;

@@ -22,8 +22,8 @@ pub(super) use super::names::Side;
 
 pub(super) use self::{
     core::Core,
-    infer_request::InferRequest,
+    infer_request::{InferRequest, LentInput},
     model::{CompiledModel, Model, Port},
     preprocessor::Preprocessor,
-    tensor::{FixedTensor, Tensor},
+    tensor::{FixedTensor, GivenOutput, Tensor},
 };

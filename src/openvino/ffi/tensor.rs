@@ -1,11 +1,15 @@
 //! A tensor in the runtime's memory.
 
-use std::{ptr, slice};
+use std::{mem, ptr, slice, sync::Arc};
 
+use bytes::Bytes;
 use openvino::ElementType;
 use openvino_sys::{self as sys, ov_element_type_e, ov_shape_t};
 
-use super::handle::{Handle, Result, check, given, unfit};
+use super::{
+    InferRequest, Side,
+    handle::{Handle, Result, check, given, unfit},
+};
 
 /// A tensor of the runtime's, or the share of one that an infer request has.
 pub(in crate::openvino) type Tensor = Handle<sys::ov_tensor_t>;
@@ -19,22 +23,35 @@ impl Tensor {
     /// Makes a tensor whose elements are zero. It has at least one dimension: the C interface knows
     /// no others.
     pub(crate) fn zeros(element: ElementType, shape: &[usize]) -> Result<Self> {
-        if shape.is_empty() {
-            return Err(unfit("a tensor without dimensions cannot be made"));
-        }
-        let mut dims: Vec<i64> = shape
-            .iter()
-            .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-            .collect();
-        let shape = ov_shape_t {
-            rank: i64::try_from(dims.len()).unwrap_or(i64::MAX),
-            dims: dims.as_mut_ptr(),
-        };
+        let mut dims = dims(shape)?;
+        let shape = shape_of(&mut dims);
         // SAFETY: the shape has as many dimensions as its rank and lives until the call returns,
         // which copies it; the function puts the pointer to a new tensor there.
         let mut tensor =
             unsafe { Self::made(|tensor| sys::ov_tensor_create(element.into(), shape, tensor)) }?;
         tensor.clear()?;
+        Ok(tensor)
+    }
+
+    /// Makes a tensor of numbers over bytes that are there.
+    ///
+    /// # Safety
+    ///
+    /// The bytes live, and nobody writes to them, for as long as this tensor or what it is given to uses them; that reads
+    /// from it only.
+    pub(super) unsafe fn over(element: ElementType, shape: &[usize], bytes: &[u8]) -> Result<Self> {
+        if element == ElementType::String {
+            return Err(unfit("strings are no bytes"));
+        }
+        let mut dims = dims(shape)?;
+        let shape = shape_of(&mut dims);
+        let start = bytes.as_ptr().cast_mut().cast();
+        let make = sys::ov_tensor_create_from_host_ptr;
+        // SAFETY: the shape is as above; of the bytes the caller promises that they live.
+        let tensor = unsafe { Self::made(|tensor| make(element.into(), shape, start, tensor)) }?;
+        if tensor.get_byte_size()? != bytes.len() {
+            return Err(unfit("the bytes are not those of the shape"));
+        }
         Ok(tensor)
     }
 
@@ -130,6 +147,25 @@ impl Tensor {
     }
 }
 
+/// Returns lengths of dimensions as the C interface has them, which knows no tensors without any.
+fn dims(shape: &[usize]) -> Result<Vec<i64>> {
+    if shape.is_empty() {
+        return Err(unfit("a tensor without dimensions cannot be made"));
+    }
+    let lengths = shape.iter();
+    Ok(lengths
+        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
+        .collect())
+}
+
+/// Returns a shape with these dimensions, which have to live as long.
+fn shape_of(dims: &mut [i64]) -> ov_shape_t {
+    ov_shape_t {
+        rank: i64::try_from(dims.len()).unwrap_or(i64::MAX),
+        dims: dims.as_mut_ptr(),
+    }
+}
+
 /// A tensor whose memory stays where it is: one of an infer request, of a port with a fixed shape. It
 /// is asked for once, which takes longer than to copy a small state.
 pub(in crate::openvino) struct FixedTensor {
@@ -171,5 +207,73 @@ impl FixedTensor {
         }
         // SAFETY: as above, and the tensor is ours alone (`&mut`).
         unsafe { slice::from_raw_parts_mut(self.start, self.size) }
+    }
+}
+
+/// Tensors that were given away, of which a slot takes one again when nobody has it any more.
+const MAX_GIVEN: usize = 2;
+
+/// The tensor of an output of numbers, of a fixed shape, which is given away as it is: the infer request gets another
+/// one.
+pub(in crate::openvino) struct GivenOutput {
+    index: usize,
+    element: ElementType,
+    shape: Vec<usize>,
+    tensor: Tensor,
+    given: Vec<Arc<GivenTensor>>,
+}
+
+/// A tensor that no infer request has, and nobody writes to.
+struct GivenTensor(Tensor);
+
+// SAFETY: all who share it only read its bytes; it is changed again when one alone has it.
+unsafe impl Sync for GivenTensor {}
+
+/// The bytes of a tensor.
+struct GivenBytes(Arc<GivenTensor>);
+
+impl AsRef<[u8]> for GivenBytes {
+    fn as_ref(&self) -> &[u8] {
+        // It has given them before.
+        self.0.0.get_raw_data().unwrap_or_default()
+    }
+}
+
+impl GivenOutput {
+    /// Takes the tensor that an infer request has for an output.
+    pub(crate) fn new(index: usize, shape: &[usize], tensor: Tensor) -> Result<Self> {
+        Ok(Self {
+            index,
+            element: tensor.get_element_type()?,
+            shape: shape.to_vec(),
+            tensor,
+            given: Vec::new(),
+        })
+    }
+
+    /// Returns the tensor that the infer request has now.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// Gives away what the last inference has written; the infer request gets another tensor.
+    pub(crate) fn give(&mut self, request: &mut InferRequest) -> Result<Bytes> {
+        // It can be read, so that its bytes are there below.
+        self.tensor.get_raw_data()?;
+        let free = self
+            .given
+            .iter()
+            .position(|given| Arc::strong_count(given) == 1);
+        let free = free.and_then(|free| Arc::into_inner(self.given.swap_remove(free)));
+        let other = match free {
+            Some(GivenTensor(tensor)) => tensor,
+            None => Tensor::zeros(self.element, &self.shape)?,
+        };
+        request.set_tensor(Side::Output, self.index, &other)?;
+        let given = Arc::new(GivenTensor(mem::replace(&mut self.tensor, other)));
+        if self.given.len() < MAX_GIVEN {
+            self.given.push(Arc::clone(&given));
+        }
+        Ok(Bytes::from_owner(GivenBytes(given)))
     }
 }

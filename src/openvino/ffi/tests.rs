@@ -2,9 +2,10 @@
 
 use std::{fs, path::Path};
 
+use bytes::Bytes;
 use openvino::{ElementType, PropertyKey};
 
-use super::{CompiledModel, Core, Side, Tensor};
+use super::{CompiledModel, Core, GivenOutput, LentInput, Side, Tensor};
 use crate::{
     openvino::testing::open,
     tensor::{Dim, PartialShape},
@@ -103,6 +104,102 @@ fn an_inference_reads_one_tensor_and_writes_another() {
     assert_eq!(
         output.get_raw_data().unwrap(),
         3_f32.to_le_bytes().repeat(2048)
+    );
+}
+
+#[test]
+fn an_input_is_read_where_it_lies() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut request = compiled(folder.path()).create_infer_request().unwrap();
+    let own = Tensor::zeros(ElementType::F32, &[2, 1024]).unwrap();
+    request.set_tensor(Side::Input, 0, &own).unwrap();
+    // At an address that is no multiple of a line of the cache.
+    let numbers = |number: f32, count| number.to_le_bytes().repeat(count);
+    let all = Bytes::from([vec![0; 4], numbers(2.0, 3 * 1024)].concat());
+    let bytes = all.slice(4..);
+    let sums = |request: &super::InferRequest| {
+        let output = request.tensor(Side::Output, 0).unwrap();
+        output.get_raw_data().unwrap().to_vec()
+    };
+    let input = |element, shape| LentInput {
+        index: 0,
+        element,
+        shape,
+        bytes: &bytes,
+        own: &own,
+    };
+    let ran = request.lend(&[input(ElementType::F32, &[3, 1024])], |request| {
+        let of_other = [&own.get_raw_data().unwrap()[..4], &bytes[..4]];
+        assert_ne!(of_other[0], of_other[1]);
+        request.infer().map(|()| sums(request))
+    });
+    assert_eq!(ran, Ok(Ok(numbers(3.0, 3 * 1024))));
+    assert_eq!(bytes, numbers(2.0, 3 * 1024));
+    drop(ran);
+    request.infer().unwrap();
+    assert_eq!(sums(&request), numbers(1.0, 2 * 1024), "its own again");
+    // Refused, and its own again.
+    for (element, shape) in [
+        (ElementType::F32, &[2, 1024][..]),
+        (ElementType::I8, &[3, 4096]),
+        (ElementType::String, &[3, 1024]),
+        (ElementType::F32, &[]),
+    ] {
+        let refused = request.lend(&[input(element, shape)], |_| ());
+        assert!(refused.is_err(), "{element:?} {shape:?}");
+    }
+    request.infer().unwrap();
+    assert_eq!(sums(&request), numbers(1.0, 2 * 1024));
+    drop(bytes);
+    assert!(all.is_unique(), "nothing is kept");
+}
+
+#[test]
+fn an_output_is_given_away_and_its_tensor_taken_again() {
+    open();
+    let folder = tempfile::tempdir().unwrap();
+    let mut core = Core::new().unwrap();
+    let mut model = core
+        .read_model_from_file(&saved(folder.path()), "")
+        .unwrap();
+    let shape = PartialShape(vec![Dim::Fixed(2), Dim::Fixed(1024)]);
+    model.reshape(&[(0, shape)]).unwrap();
+    let mut compiled = core.compile_model(&model, "CPU").unwrap();
+    let mut request = compiled.create_infer_request().unwrap();
+    let tensor = request.tensor(Side::Output, 0).unwrap();
+    let mut output = GivenOutput::new(0, &[2, 1024], tensor).unwrap();
+    let numbers = |number: f32| number.to_le_bytes().repeat(2048);
+    let mut run = |number: f32| {
+        let mut input = request.tensor(Side::Input, 0).unwrap();
+        input
+            .get_raw_data_mut()
+            .unwrap()
+            .copy_from_slice(&numbers(number));
+        request.infer().unwrap();
+        assert_eq!(
+            output.tensor().get_raw_data().unwrap(),
+            numbers(number + 1.0)
+        );
+        output.give(&mut request).unwrap()
+    };
+    let all = [0.0, 1.0, 2.0, 3.0].map(&mut run);
+    for (place, bytes) in all.iter().enumerate() {
+        assert_eq!(bytes, &numbers(place as f32 + 1.0), "{place}");
+    }
+    let first = all[0].as_ptr();
+    drop(all);
+    let [second, again, third] = [4.0, 5.0, 6.0].map(&mut run);
+    assert!(![second.as_ptr(), third.as_ptr()].contains(&again.as_ptr()));
+    assert_eq!(
+        [&second[..4], &again[..4], &third[..4]],
+        [5_f32, 6.0, 7.0].map(f32::to_le_bytes)
+    );
+    // Two of the four were kept for those that come.
+    assert!(
+        [second, again, third]
+            .iter()
+            .any(|bytes| bytes.as_ptr() == first)
     );
 }
 
