@@ -8,10 +8,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Mutex, MutexGuard};
+use rand::seq::IteratorRandom as _;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
@@ -254,6 +255,47 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             .filter(|(_, entry)| entry.state.as_ref().is_some_and(&picked))
             .map(|(id, entry)| (*id, entry.instance.clone()))
             .collect()
+    }
+
+    /// Returns up to so many sequences that nobody has used for so long, at random, with what `seen` makes of their
+    /// states.
+    pub fn sample<T>(
+        &self,
+        most: usize,
+        unused: Duration,
+        seen: impl Fn(&S) -> Option<T>,
+    ) -> Vec<(u64, T)> {
+        let Some(before) = Instant::now().checked_sub(unused) else {
+            return Vec::new();
+        };
+        let inner = self.lock();
+        let entries = inner.entries.iter();
+        let entries = entries.filter(|(_, entry)| entry.used <= before);
+        let found = entries.filter_map(|(id, entry)| Some((*id, seen(entry.state.as_ref()?)?)));
+        found.sample(&mut rand::rng(), most)
+    }
+
+    /// Removes those of these sequences whose states, while no request has them, are as `gone` tells. Returns their
+    /// states, for the caller to drop.
+    pub fn drop_those<T>(
+        &self,
+        these: impl IntoIterator<Item = (u64, T)>,
+        gone: impl Fn(&T, &S) -> bool,
+    ) -> Vec<S> {
+        let mut inner = self.lock();
+        let mut states = Vec::new();
+        for (id, of) in these {
+            let entry = inner.entries.get(&id);
+            let state = entry.and_then(|entry| entry.state.as_ref());
+            if state.is_some_and(|state| gone(&of, state)) {
+                states.extend(inner.remove(id).and_then(|entry| entry.state));
+            }
+        }
+        if !states.is_empty() {
+            self.reporter.sequences().gone(states.len());
+            self.gone.notify_waiters();
+        }
+        states
     }
 
     fn start(
