@@ -162,11 +162,13 @@ impl PythonNode {
     fn failure(&self, error: HandlerError) -> Error {
         match error {
             HandlerError::Raised(raised) => self.error(FAILED, &format!(" - {raised}")),
-            HandlerError::Worker(text) | HandlerError::Memory(text) => Error::new(
-                ErrorKind::Overloaded,
-                format!("{FAILED} - Node: {}; {text}", self.name),
-            ),
+            HandlerError::Worker(text) => self.unanswered(ErrorKind::Overloaded, &text),
+            HandlerError::Memory(kind, text) => self.unanswered(kind, &text),
         }
+    }
+
+    fn unanswered(&self, kind: ErrorKind, text: &str) -> Error {
+        Error::new(kind, format!("{FAILED} - Node: {}; {text}", self.name))
     }
 
     /// Validates what `execute` gave.

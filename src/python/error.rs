@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::worker::{PythonEnvironment, group::COMMON};
-use crate::error::nearest;
+use crate::error::{ErrorKind, nearest};
 
 /// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,9 +74,9 @@ pub enum HandlerError {
     /// There is no worker, or it has ended: how, and in which node.
     #[error("{0}")]
     Worker(String),
-    /// There is no memory for its inputs.
-    #[error("{0}")]
-    Memory(String),
+    /// There is no room for its inputs or outputs: whether there is none at the moment, or never.
+    #[error("{1}")]
+    Memory(ErrorKind, String),
 }
 
 /// Formats as `<kind>: <message>`, or the kind alone if there is no message.

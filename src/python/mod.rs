@@ -16,7 +16,8 @@
 //!
 //! Small tensors are within the messages of the link. The bytes of a large one are copied once into memory that both
 //! sides have, where Python sees them; a result that lies there is not copied. What another node of the worker gets
-//! alone does not leave it.
+//! alone does not leave it. What the server hands to workers is charged to its budget, and so are their results while it
+//! has them (`worker/link/tensors.rs`).
 
 mod environment;
 mod error;

@@ -14,6 +14,7 @@ mod python_errors;
 mod reload;
 mod remarks;
 mod run;
+mod saves;
 mod sheets;
 mod states;
 mod stream_ends;

@@ -40,6 +40,23 @@ const LAYERS: [&[&str]; 10] = [
     &["fuzzing"],
 ];
 
+/// Files that decide whose a sequence is, and for how long: clocks of servers may differ.
+const SEQUENCES: [&str; 7] = [
+    "src/store/",
+    "src/sequence/",
+    "src/model/keeper/",
+    "src/model/cleaner.rs",
+    "src/model/snapshot/",
+    "src/engine/shared.rs",
+    "src/engine/sequences.rs",
+];
+
+/// The store that one server has for itself, whose records outlive it.
+const OF_ONE_SERVER: &str = "src/store/files/";
+
+/// Names of the time of day.
+const WALL_CLOCKS: [&str; 4] = ["SystemTime", "UNIX_EPOCH", "chrono", "jiff"];
+
 /// Crates that only `commands/` may name.
 const COMMAND_LINE: [&str; 6] = [
     "clap",
@@ -228,6 +245,29 @@ fn the_runtime_is_named_in_one_folder() {
             || (source.code.contains("openvino::") && !ours);
         if theirs {
             errors.push(format!("{} names the openvino crate", source.path));
+        }
+    }
+    none(&errors);
+}
+
+#[test]
+fn sequences_know_no_time_of_day() {
+    let all = sources("src");
+    let of_sequences = |source: &&Source| {
+        let is_in = |place: &&str| source.path.starts_with(place);
+        SEQUENCES.iter().any(is_in) && !source.path.starts_with(OF_ONE_SERVER)
+    };
+    let mut errors: Vec<String> = SEQUENCES
+        .iter()
+        .filter(|place| !all.iter().any(|source| source.path.starts_with(**place)))
+        .map(|place| format!("{place} is not there"))
+        .collect();
+    for source in all.iter().filter(of_sequences) {
+        for word in WALL_CLOCKS.iter().filter(|word| source.has_word(word)) {
+            errors.push(format!(
+                "{} names `{word}`: the time of sequences is that of their store, or has passed since an `Instant`",
+                source.path
+            ));
         }
     }
     none(&errors);

@@ -463,3 +463,30 @@ async fn epochs_grow_over_restarts_even_without_the_number_in_the_lock_file() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_changes_neither_owners_nor_records() {
+    const DAY: u64 = 24 * 3600 * 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path()).await;
+    let (key, mut epoch) = written(&store, new(7)).await;
+    let now = NOW.get();
+    for (round, time) in [now - DAY, now + DAY, 0, now].into_iter().enumerate() {
+        NOW.set(time);
+        // Of a restart, and without one.
+        if round % 2 == 0 {
+            drop(store);
+            store = open(folder.path()).await;
+        }
+        let record = taken(&store, &key).await;
+        assert!(record.epoch > epoch, "at {time}");
+        assert_eq!(record.state, Bytes::from_static(b"state"));
+        let late = store.write(write(&key, epoch)).await.unwrap();
+        assert_eq!(late, WriteOutcome::Fenced, "at {time}");
+        epoch = record.epoch;
+        let outcome = store.write(write(&key, epoch)).await.unwrap();
+        assert_eq!(outcome, WriteOutcome::Stored, "at {time}");
+        let count = store.count("m").await.unwrap();
+        assert_eq!((count.live, count.expired), (1, 0), "at {time}");
+    }
+}

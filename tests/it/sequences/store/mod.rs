@@ -1,6 +1,7 @@
 //! Sequences in stores: any server goes on with them, whatever happens to the others and to the store.
 
 mod bad;
+mod clocks;
 mod crashes;
 mod failover;
 mod files;
