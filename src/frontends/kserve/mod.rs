@@ -20,7 +20,7 @@ use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
     error::{Error, ErrorKind, Result},
     metrics::{Query, Stage},
-    model::{VersionErrorCode, VersionState},
+    model::{NO_VERSION, VersionErrorCode, VersionState},
     proto::kserve::{
         DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching,
         ModelInput, ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
@@ -170,9 +170,6 @@ fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
     }
     entries
 }
-
-/// Reason of a model whose folder has no version.
-const NO_VERSION: &str = "there is no version";
 
 /// Triton's name of the backend that runs OpenVINO models.
 const BACKEND: &str = "openvino";
