@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
-    servable::ImageStep,
+    servable::{ImageStep, REMOVED},
     tensor::{DataType, Dim, MAX_RANK, PartialShape, TensorMap, values::ValueError},
 };
 
@@ -365,7 +365,22 @@ impl Serialize for VersionStatus {
     }
 }
 
+impl ModelStatus {
+    /// Returns whether the server says that it is no longer configured.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        let mut versions = self.versions.iter();
+        !self.versions.is_empty() && versions.all(VersionStatus::is_removed)
+    }
+}
+
 impl VersionStatus {
+    /// Returns whether the server says that its model is no longer configured.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        !self.is_ready() && self.message == REMOVED
+    }
+
     /// Returns whether the version takes requests.
     pub fn is_ready(&self) -> bool {
         READY.contains(&self.state.as_str())

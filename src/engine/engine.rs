@@ -251,6 +251,14 @@ impl Engine {
         });
     }
 
+    /// Returns whether a name is configured, as opposed to one that is known still since it was.
+    pub fn is_configured(&self, name: &str) -> bool {
+        let configured = self.configured.borrow();
+        let is_among =
+            |names: &Arc<[String]>| names.binary_search_by(|it| it.as_str().cmp(name)).is_ok();
+        configured.as_ref().is_none_or(is_among)
+    }
+
     /// Returns how many names stand for something.
     pub fn count(&self) -> usize {
         self.registry.load().len()

@@ -194,6 +194,7 @@ fn reason(version: &VersionStatus) -> String {
 fn tone(version: &VersionStatus) -> Option<Tone> {
     let has_failed = version.code.as_ref().is_some_and(|code| code != "OK");
     match version.state.as_str() {
+        _ if version.is_removed() => None,
         // What was there before goes on.
         _ if version.is_ready() && has_failed => Some(Tone::Warn),
         _ if has_failed => Some(Tone::Bad),
@@ -339,7 +340,7 @@ impl Inspection {
             return Ok((server, Models::States(models)));
         }
         let mut rows = Vec::with_capacity(models.len());
-        for ModelStatus { name, .. } in models {
+        for ModelStatus { name, .. } in models.into_iter().filter(|it| !it.is_removed()) {
             let (metadata, error) = match client.model_metadata(&ModelId::of(&name)).await {
                 // Such as one that is not loaded.
                 Err(ClientError::Refused(refusal)) => {

@@ -142,6 +142,9 @@ impl State {
 /// Returns everything that is served: what needs somebody first, and then by name.
 pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
     let servables = engine.servables().into_iter();
+    // One that was removed and never had a version is only a name.
+    let servables =
+        servables.filter(|it| engine.is_configured(it.name()) || !it.parts().is_empty());
     let servables = servables.map(|servable| (Condition::of(&servable), servable));
     let mut servables: Vec<_> = servables.collect();
     servables.sort_by_key(|(condition, _)| match condition.needs_somebody() {

@@ -259,6 +259,11 @@ impl Access {
         servables
     }
 
+    /// Returns whether a servable is configured, as opposed to one that was removed.
+    pub(in crate::frontends) fn is_configured(&self, name: &str) -> bool {
+        self.engine.is_configured(name)
+    }
+
     /// Returns about how much [`Access::servables`] has to look at.
     pub(in crate::frontends) fn count(&self) -> usize {
         self.engine.count()
