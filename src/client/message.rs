@@ -304,6 +304,18 @@ pub struct ServerMetadata {
     /// Whether it can take requests.
     #[serde(rename = "ready")]
     pub is_ready: bool,
+    /// Why it does not serve its configuration as it stands, if it says so.
+    #[serde(skip)]
+    pub reload_failure: Option<ReloadFailure>,
+}
+
+/// Reason why a server does not serve its configuration as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadFailure {
+    /// Time of the first of the reloads that have failed in a row, in the words of the server.
+    pub since: String,
+    /// Errors.
+    pub reason: String,
 }
 
 /// A model with the versions that the server tells of.

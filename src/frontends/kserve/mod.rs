@@ -24,8 +24,9 @@ use crate::{
     proto::kserve::{
         DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching,
         ModelInput, ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
-        ModelStatisticsResponse, ModelTransactionPolicy, ServerMetadataResponse, StatisticDuration,
-        model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
+        ModelStatisticsResponse, ModelTransactionPolicy, ReloadFailure, ServerMetadataResponse,
+        StatisticDuration, model_metadata_response::TensorMetadata,
+        repository_index_response::ModelIndex,
     },
     request::RequestOrigin,
     servable::{REMOVED, TensorInfo},
@@ -88,6 +89,10 @@ fn server_metadata(engine: &Access) -> ServerMetadataResponse {
             .chain(more)
             .map(str::to_owned)
             .collect(),
+        reload_failure: engine.config_failure().map(|failure| ReloadFailure {
+            since: failure.since(),
+            reason: failure.reason.clone(),
+        }),
     }
 }
 
