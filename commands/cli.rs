@@ -437,6 +437,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     match flag {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
+        "--csv" => Some("--output csv"),
         "--npy" => Some("--output npy"),
         "--rate" | "-r" | "--samplerate" => Some("--sample-rate HZ"),
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),

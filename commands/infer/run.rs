@@ -13,7 +13,7 @@ use ovms::{
 };
 
 use super::{
-    args::{Format, InferArgs, LoadArgs, OutputArgs},
+    args::{Format, InferArgs, LoadArgs, OutputArgs, TextFormat},
     curl, explain, failure,
     feed::RequestPlan,
     job::Job,
@@ -108,7 +108,7 @@ impl Job {
         };
         // What cannot be saved leaves nothing on stdout.
         let saved = match save {
-            Some(path) => saved::save(&sent.answer, path)?,
+            Some(path) => saved::save(&sent.answer, &sent.files, path)?,
             None => Vec::new(),
         };
         outputs::show(&sent, show, only.as_deref(), &model.properties)?;
@@ -411,6 +411,7 @@ pub(super) enum Task {
 pub(super) enum Show {
     Table,
     Json,
+    Csv,
     /// Single output as a NumPy file.
     Npy,
     /// Bytes of a single output.
@@ -418,7 +419,7 @@ pub(super) enum Show {
     /// Highest scores of a single output.
     Top {
         ranking: Ranking,
-        is_json: bool,
+        format: TextFormat,
     },
 }
 
@@ -426,7 +427,7 @@ impl Show {
     /// Returns whether this shows exactly one output.
     pub(super) const fn needs_one_output(&self) -> bool {
         match self {
-            Self::Table | Self::Json => false,
+            Self::Table | Self::Json | Self::Csv => false,
             Self::Npy | Self::Raw | Self::Top { .. } => true,
         }
     }
@@ -447,12 +448,14 @@ impl Task {
             return Ok(Self::Measure { plan, is_json });
         }
         let format = output.output;
-        if output.ranking.is_given() && matches!(format, Format::Npy | Format::Raw) {
-            return Err(no_single_output("a ranking"));
-        }
+        let of_ranking = match output.ranking.is_given() {
+            true => format.of_text("a ranking")?,
+            false => TextFormat::Table,
+        };
         let show = match (format, output.ranking.read()?) {
             (Format::Table, None) => Show::Table,
             (Format::Json, None) => Show::Json,
+            (Format::Csv, None) => Show::Csv,
             (Format::Npy, None) => {
                 ui::refuse_bytes_on_terminal("a .npy file")?;
                 Show::Npy
@@ -461,9 +464,9 @@ impl Task {
                 ui::refuse_bytes_on_terminal("a raw tensor")?;
                 Show::Raw
             }
-            (format, Some(ranking)) => Show::Top {
+            (_, Some(ranking)) => Show::Top {
                 ranking,
-                is_json: format == Format::Json,
+                format: of_ranking,
             },
         };
         if let Some(path) = &output.save {

@@ -16,10 +16,9 @@ use super::state::StateFiles;
 use crate::{
     error::Failure,
     infer::{
-        args::{Format, of_stdin},
+        args::{Format, TextFormat, of_stdin},
         feed::{Origin, RequestPlan, Role},
     },
-    ui::OutputFormat,
 };
 
 /// Part of a sequence to be sent.
@@ -43,7 +42,7 @@ pub(in crate::infer) struct Plan {
     pub(super) axis: usize,
     pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
-    pub(super) each: Option<OutputFormat>,
+    pub(super) each: Option<TextFormat>,
     pub(super) files: StateFiles,
     /// Whether the sequence was begun before, so that no step starts it.
     pub(in crate::infer) goes_on: bool,
@@ -123,7 +122,7 @@ impl Plan {
             None => Origin::Parts(axis),
         };
         let each = match args.each {
-            true => Some(format.of_many("each step by itself")?),
+            true => Some(format.of_text("each step by itself")?),
             false => None,
         };
         Ok(Self {
@@ -204,7 +203,7 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Show the outputs of each step as they come, a line for each step
     ///
-    /// With `--output json` each line is one object.
+    /// With `--output json` each line is one object, with `--output csv` a row of one table.
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 
