@@ -14,7 +14,10 @@ use ovms::{
     tensor::{ShapeText, Tensor, TensorMap, named, npy},
 };
 
-use super::{args::TextFormat, run::Show, saved::if_widened, sequence::Whole};
+use super::{
+    args::TextFormat, failure::several_outputs, ranking::detections_table, run::Show,
+    saved::if_widened, sequence::Whole,
+};
 use crate::{
     error::Failure,
     ui::{self, Look, NOTHING, Table, counted, visible, visible_lines},
@@ -155,6 +158,25 @@ pub(super) fn show(
             ui::print(data)
         }
         Show::Top { ranking, format } => {
+            let is_all = only.is_none() || answer.outputs.len() == 1;
+            let found = is_all.then(|| ranking.detections(answer, of_model));
+            if let Some(found) = found.flatten() {
+                return match format {
+                    TextFormat::Table => print_table(detections_table(&found, files), &[]),
+                    TextFormat::Json => {
+                        let json = output::detections_json(answer, sequence, &found, files);
+                        ui::print(json_line(json))
+                    }
+                    TextFormat::Csv => {
+                        note_id(sequence);
+                        ui::print(as_shown(output::detections_csv(&found, files)))
+                    }
+                };
+            }
+            if only.is_none() {
+                let names = answer.outputs.iter().map(|(name, _)| name.clone());
+                return Err(several_outputs(&names.collect::<Vec<_>>()));
+            }
             let (name, tensor) = one()?;
             let mut ranked = ranking.of(name, tensor, of_model.labels_of(name))?;
             ranked.files = files_of_rows(tensor, ranked.rows.len(), files);

@@ -5,9 +5,9 @@ use std::{path::PathBuf, time::Instant};
 use ovms::{
     client::{
         Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request,
-        TensorForm, VersionStatus,
+        TensorForm, TensorMetadata, VersionStatus,
         load::{LoadPlan, LoadTarget, Until},
-        speaks_tls,
+        output, speaks_tls,
     },
     tensor::TensorMap,
 };
@@ -88,6 +88,7 @@ impl Job {
         };
         let shows_each = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.shows_each());
         let only = match show.needs_one_output() && !shows_each {
+            true if self.may_be_detections(show, &model) => None,
             true => Some(the_output(&self.outputs, &model)?),
             false => None,
         };
@@ -114,6 +115,18 @@ impl Job {
         outputs::show(&sent, show, only.as_deref(), &model.properties)?;
         saved.iter().for_each(|note| ui::note(note));
         sent.left.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether the highest scores are those of boxes, which several outputs have.
+    fn may_be_detections(&self, show: &Show, model: &ModelMetadata) -> bool {
+        // The steps of a sequence have another axis.
+        let is_whole = matches!(self.sequence, Some(Sequence::All(_)));
+        let is_asked = |output: &&TensorMetadata| {
+            self.outputs.is_empty() || self.outputs.contains(&output.name)
+        };
+        matches!(show, Show::Top { .. })
+            && !is_whole
+            && output::may_be_detections(model.outputs.iter().filter(is_asked))
     }
 
     /// Refuses what cannot be done with the answer, as far as the metadata of the model tells it before.

@@ -18,7 +18,7 @@ use ovms::{
 use super::outputs::if_uneven;
 use crate::{error::Failure, ui::counted};
 
-/// What a path has to be.
+/// Kinds of paths that are taken.
 const TAKES: &str = "`--save` takes a file for NumPy (.npy), a table (.csv), or a folder";
 
 /// Name of a file that is not written, for a look at its folder.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
-use super::{Ranked, elements};
+use super::{Detections, Ranked, elements};
 use crate::{
     client::message::ClientResponse,
     tensor::{
@@ -166,9 +166,10 @@ pub fn row_counts(answer: &ClientResponse) -> Vec<(String, usize)> {
     let columns = columns_of(answer).into_iter();
     let columns = columns.filter(|columns| columns.width() > 0);
     columns
-        .filter_map(|columns| {
-            let count = Rows::of(answer, &columns.output)?.count;
-            Some((columns.output, count))
+        .map(|columns| {
+            let tensor = crate::tensor::named(&answer.outputs, &columns.output);
+            let count = tensor.map_or(1, row_count);
+            (columns.output, count)
         })
         .collect()
 }
@@ -190,6 +191,33 @@ pub fn ranking_csv(rows: &[Vec<Ranked<'_>>], labels: &[String], files: &[&str]) 
             }
             line.next();
             Cell::Value(ranked.score).push(line.out);
+            line.end();
+        }
+    }
+    out
+}
+
+/// Writes detections: a line for each, the surest of each image first.
+///
+/// `files` has the file of each image, or none.
+pub fn detections_csv(found: &Detections<'_>, files: &[String]) -> Vec<u8> {
+    let titles = "row,file,rank,index,class,label,score,box[0],box[1],box[2],box[3]\n";
+    let mut out = titles.as_bytes().to_vec();
+    for (image, detections) in found.images.iter().enumerate() {
+        let file = files.get(image).map_or("", String::as_str);
+        for (place, it) in detections.iter().enumerate() {
+            let [row, rank, index] = [image, place + 1, it.index].map(|it| it.to_string());
+            let class = it.class.map(|class| class.to_string()).unwrap_or_default();
+            let label = it.label.as_deref().unwrap_or_default();
+            let mut line = Line::begin(&mut out);
+            for text in [row.as_str(), file, &rank, &index, &class, label] {
+                line.next();
+                push_text(text, line.out);
+            }
+            for number in std::iter::once(it.score).chain(it.bounds) {
+                line.next();
+                Cell::Value(number).push(line.out);
+            }
             line.end();
         }
     }

@@ -3,6 +3,7 @@
 //! Nothing here is drawn or printed: tables are made of [`Summary`] and [`Ranked`] elsewhere.
 
 mod csv;
+mod detections;
 mod json;
 mod save;
 mod summary;
@@ -13,8 +14,14 @@ use crate::tensor::{
     values::{Value, values},
 };
 
-pub use csv::{CsvError, CsvTable, answer_csv, ranking_csv, row_counts};
-pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, ranking_members, stream_json};
+pub use csv::{CsvError, CsvTable, answer_csv, detections_csv, ranking_csv, row_counts};
+pub use detections::{
+    Detection, Detections, detections, may_be_detection_output, may_be_detections,
+};
+pub use json::{
+    OfSequence, ResponsePart, answer_json, detections_json, ranking_json, ranking_members,
+    stream_json,
+};
 pub use save::{Saved, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
 

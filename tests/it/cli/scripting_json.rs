@@ -11,7 +11,7 @@ use crate::support::{
     cli::{self, Run, ovms, words},
     graphs::{PYTHON, TWO},
     infer::{GRPC, REST, TFS_REST, infer},
-    model, repository,
+    ir, model, repository,
     steps::{STEPS, stateful},
 };
 
@@ -113,6 +113,29 @@ fn answers_fit_their_schemas() {
     let stream = infer(&server, GRPC, &[&refused[..], &["--stream"]].concat());
     let stream = checked("infer-stream", 1, &stream);
     assert!(stream[0]["error"].is_string(), "{stream:?}");
+}
+
+#[test]
+fn detections_fit_their_schema() {
+    let folder = repository::folder();
+    let path = folder.path().join("finder");
+    ir::relu(&path, "in", "out", &[1, 1, 2, 7]);
+    let server = Server::begin("finder", &path, &[]);
+    server.wait_ready();
+    let labels = folder.path().join("labels.txt");
+    fs::write(&labels, "sky\ncat\n").unwrap();
+    let found = "in=[[[[0,1,0.5,0,0,1,1],[1,7,0.75,0,0,1,1]]]]";
+    let flags = [
+        "finder", "-i", found, "--top", "2", "--output", "json", "--labels",
+    ];
+    let flags = [&flags[..], &[labels.to_str().unwrap()]].concat();
+    let found = checked("infer-top", 0, &infer(&server, GRPC, &flags));
+    let top = &found[0]["top"];
+    assert_eq!(
+        (&top[0][0]["label"], &top[1][0]["class"]),
+        (&json!("cat"), &json!(7))
+    );
+    assert_eq!(top[0][0]["box"], json!([0.0, 0.0, 1.0, 1.0]));
 }
 
 #[test]

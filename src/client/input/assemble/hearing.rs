@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// How long a list of numbers may be that a remark repeats.
+/// Maximum length of a list of numbers that a remark repeats.
 const LONGEST_LIST: usize = 40;
 
 /// How the last step of an input was filled up.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::{content, model, text};
 use crate::{
     client::{
-        ModelProperties,
+        ModelMetadata, ModelProperties,
         input::{
             Argument, ImageOptions, SoundCut,
             assemble::{Content, EncodedImage, Given, Inputs},
@@ -402,13 +402,13 @@ fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
 #[test]
 fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
     let open = model(&[("x", "", &[])]);
-    let notes = |argument: &str, model| {
+    let notes = |argument: &str, of: &ModelMetadata| {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notes);
         let inputs = super::load(&[argument], None, "");
         let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
         for _ in 0..2 {
-            inputs.tensors(model).unwrap();
+            inputs.tensors(of).unwrap();
         }
         notes.lock().join("; ")
     };
