@@ -8,8 +8,11 @@ use clap::{
 };
 
 use crate::{
-    bench, completions, doctor, error::Failure, graph, infer, key, man, pipeline, serve, setup,
-    spelling, ui,
+    bench, completions, doctor,
+    error::Failure,
+    graph, infer, key, man, pipeline,
+    quiet::{is_quiet, with_quiet_in_front},
+    serve, setup, spelling, ui,
 };
 
 /// Beginning of the short help, which has to fit 24 lines.
@@ -46,7 +49,7 @@ says what they mean there.";
 pub(crate) struct Cli {
     /// Suppress progress and informational messages
     #[arg(short, long, global = true, help_heading = "Output")]
-    quiet: bool,
+    pub(crate) quiet: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -92,14 +95,16 @@ enum Command {
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let args = with_subcommand(args.into_iter().collect());
-    let mut args = without_help_for_help(&Cli::command(), args);
+    let command = Cli::command();
+    let args = with_quiet_in_front(&command, args);
+    let mut args = without_help_for_help(&command, args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     let is_serve = args.get(name).is_some_and(|name| name == "serve");
     if is_serve {
         let flags = serve::normalized(&args[name + 1..]);
         args.splice(name + 1.., flags);
     } else {
-        args = spelling::normalized(&Cli::command(), args);
+        args = spelling::normalized(&command, args);
     }
     let flags = args.get(name + 1..).unwrap_or_default();
     let parsed = match is_serve {
@@ -132,7 +137,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     }
 }
 
-fn parse(args: &[OsString]) -> Result<Cli, Failure> {
+pub(crate) fn parse(args: &[OsString]) -> Result<Cli, Failure> {
     let command = with_defaults_apart(without_empty_variables(Cli::command()));
     let command = with_short_help(command);
     let command = with_whole_headers(command, args);
@@ -327,11 +332,6 @@ fn variable(error: &clap::Error) -> Option<String> {
     Some(arg.get_env()?.to_string_lossy().into_owned())
 }
 
-/// Returns whether an argument is the one that may stand before a subcommand as well.
-fn is_quiet(arg: &OsString) -> bool {
-    arg == "--quiet" || arg == "-q"
-}
-
 /// Converts an error of clap to a failure; help and version are printed and are no failure.
 fn explain(error: clap::Error, args: &[OsString]) -> Failure {
     match error.kind() {
@@ -438,6 +438,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     match flag {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
+        "--csv" => Some("--output csv"),
         "--npy" => Some("--output npy"),
         "--rate" | "-r" | "--samplerate" => Some("--sample-rate HZ"),
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),

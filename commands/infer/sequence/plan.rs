@@ -17,10 +17,9 @@ use super::state::StateFiles;
 use crate::{
     error::Failure,
     infer::{
-        args::{Format, of_stdin},
+        args::{Format, TextFormat, of_stdin},
         feed::{Origin, RequestPlan, Role},
     },
-    ui::OutputFormat,
 };
 
 /// Places of an idempotency key.
@@ -48,7 +47,7 @@ pub(in crate::infer) struct Plan {
     pub(super) axis: usize,
     pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
-    pub(super) each: Option<OutputFormat>,
+    pub(super) each: Option<TextFormat>,
     pub(super) files: StateFiles,
     /// Whether the sequence was begun before, so that no step starts it.
     pub(in crate::infer) goes_on: bool,
@@ -132,7 +131,7 @@ impl Plan {
             None => Origin::Parts(axis),
         };
         let each = match args.each {
-            true => Some(format.of_many("each step by itself")?),
+            true => Some(format.of_text("each step by itself")?),
             false => None,
         };
         Ok(Self {
@@ -226,7 +225,7 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Show the outputs of each step as they come, a line for each step
     ///
-    /// With `--output json` each line is one object.
+    /// With `--output json` each line is one object, with `--output csv` a row of one table.
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 

@@ -12,7 +12,7 @@ use crate::support::{
     graphs::{PYTHON, TWO},
     http::post,
     infer::{GRPC, REST, TFS_REST, infer},
-    model, repository,
+    ir, model, repository,
     steps::{STEPS, stateful},
 };
 
@@ -137,6 +137,29 @@ fn a_failed_reload_fits_the_schema_of_states() {
         let run = infer(&server, api, &["--metadata", "--output", "json"]);
         checked("infer-metadata", 0, &run);
     }
+}
+
+#[test]
+fn detections_fit_their_schema() {
+    let folder = repository::folder();
+    let path = folder.path().join("finder");
+    ir::relu(&path, "in", "out", &[1, 1, 2, 7]);
+    let server = Server::begin("finder", &path, &[]);
+    server.wait_ready();
+    let labels = folder.path().join("labels.txt");
+    fs::write(&labels, "sky\ncat\n").unwrap();
+    let found = "in=[[[[0,1,0.5,0,0,1,1],[1,7,0.75,0,0,1,1]]]]";
+    let flags = [
+        "finder", "-i", found, "--top", "2", "--output", "json", "--labels",
+    ];
+    let flags = [&flags[..], &[labels.to_str().unwrap()]].concat();
+    let found = checked("infer-top", 0, &infer(&server, GRPC, &flags));
+    let top = &found[0]["top"];
+    assert_eq!(
+        (&top[0][0]["label"], &top[1][0]["class"]),
+        (&json!("cat"), &json!(7))
+    );
+    assert_eq!(top[0][0]["box"], json!([0.0, 0.0, 1.0, 1.0]));
 }
 
 #[test]
