@@ -9,10 +9,13 @@ use crate::support::{
     Server,
     checks::{self, Case},
     cli::{self, Run, ovms, words},
+    fixture,
     graphs::{PYTHON, TWO},
     http::post,
     infer::{GRPC, REST, TFS_REST, infer},
-    ir, model, repository,
+    ir, model,
+    pipelines::{connections, dl},
+    repository,
     steps::{STEPS, stateful},
 };
 
@@ -355,6 +358,19 @@ fn pipelines_fit_their_schemas() {
         0,
         &pipeline(&["run", config, "sound", "--zeros"]),
     );
+    let images = case.path().join("images.json");
+    let written = json!({
+        "model_config_list": [{"config": {"name": "any", "base_path": model("image_any")}}],
+        "pipeline_config_list": [
+            {"name": "encoded", "inputs": ["image"], "outputs": connections("y=only.o"),
+             "nodes": [dl("only", "any", "image=request.image", "out=o")]},
+        ],
+    });
+    fs::write(&images, written.to_string()).unwrap();
+    let star = format!("image:BYTES=@{}", fixture("images/star.png").display());
+    let encoded = pipeline(&["run", images.to_str().unwrap(), "-i", &star]);
+    let encoded = checked("pipeline-run", 0, &encoded);
+    assert_eq!(encoded[0]["decoding"]["inputs"], json!(["image"]));
     let dummy = model("dummy");
     let new = ["new", "chain", "pair", dummy.to_str().unwrap()];
     let file = case.path().join("new.json");
