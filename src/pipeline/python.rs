@@ -196,6 +196,7 @@ impl PythonNode {
             let name = given.name();
             if !self.outputs.iter().any(|output| output == name) {
                 let known = self.outputs.join(", ");
+                let name = python::brief(name);
                 let text = format!(" output: {name}; Expected: one of: {known}");
                 return Err(self.error("Custom node output is unknown", &text));
             }
@@ -229,6 +230,7 @@ impl PythonNode {
     fn output(&self, given: &python::HandlerTensor) -> Result<Tensor, Error> {
         let name = given.name();
         let misfit = |status: &str, expected: &str, actual: &str| {
+            let (expected, actual) = (python::brief(expected), python::brief(actual));
             let text = format!(" output: {name}; Expected: {expected}; Actual: {actual}");
             self.error(status, &text)
         };

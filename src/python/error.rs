@@ -1,6 +1,7 @@
 //! Errors of Python handlers.
 
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
 };
@@ -47,6 +48,20 @@ impl Raised {
         const INSTALL: &str = "install it into the Python environment that the server is started with, or name another \
                                with --python-environment";
         (self.kind == "ModuleNotFoundError").then_some(INSTALL)
+    }
+}
+
+/// The most characters that an error tells of a name or datatype that a handler gave.
+const BRIEF: usize = 200;
+
+/// Cuts the end off a long text that a handler gave as a name or the like, for an error.
+pub fn brief(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(BRIEF) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => {
+            let more = text[end..].chars().count();
+            Cow::Owned(format!("{}… ({more} more characters)", &text[..end]))
+        }
     }
 }
 
@@ -269,5 +284,17 @@ fn below(raised: &Raised) -> String {
     match raised.traceback.trim_end() {
         "" => String::new(),
         traceback => format!("\n{traceback}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn a_long_name_is_cut_and_says_so() {
+        assert_eq!(brief(&"é".repeat(200)), "é".repeat(200));
+        let cut = format!("{}… (1 more characters)", "é".repeat(200));
+        assert_eq!(brief(&"é".repeat(201)), cut);
     }
 }

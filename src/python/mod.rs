@@ -34,7 +34,7 @@ mod tests;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
-pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near};
+pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, brief, handler_near};
 pub use handler::PythonHandler;
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};

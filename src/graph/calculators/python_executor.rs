@@ -362,9 +362,9 @@ impl Shared {
             true => "which comes back to the node by itself; its outputs",
             false => "which is not an output of the node",
         };
+        let (name, known) = (python::brief(name), known.join(", "));
         self.refuse(format!(
-            "execute gave a tensor named {name:?}, {reason}: {}",
-            known.join(", ")
+            "execute gave a tensor named {name:?}, {reason}: {known}"
         ))
     }
 

@@ -12,6 +12,7 @@ mod pool;
 mod python;
 mod python_errors;
 mod reload;
+mod remarks;
 mod run;
 mod saves;
 mod sheets;

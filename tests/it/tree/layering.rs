@@ -379,6 +379,7 @@ const ROOMS: [Folder; 3] = [
             "diagram",
             "fingerprint",
             "run",
+            "remarks",
             "definition",
             "finals",
             "unary",

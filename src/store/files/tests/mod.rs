@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::{
     super::{
-        NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoredAnswer,
-        StoredCount, TakenSequence, WriteOutcome,
+        NewSequence, OwnedSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence,
+        StoredAnswer, StoredCount, TakenSequence, WriteOutcome,
     },
     FileStore,
     folder::LOCK,
@@ -419,6 +419,32 @@ async fn those_that_live_are_counted_and_listed_and_those_that_expire_once() {
     pass(Duration::from_secs(600));
     assert_eq!(store.count("m").await.unwrap(), count(0, 0));
     assert_eq!(store.count("other").await.unwrap(), count(0, 0));
+}
+
+#[tokio::test]
+async fn those_that_somebody_else_has_taken_or_ended_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let mut owned = Vec::new();
+    for id in 1..=4 {
+        let (id, epoch) = match id {
+            4 => begin(&store, new(id)).await,
+            _ => (id, written(&store, new(id)).await.1),
+        };
+        owned.push(OwnedSequence { id, epoch });
+    }
+    assert_eq!(store.passed("m", &owned).await.unwrap(), []);
+    assert_eq!(store.passed("other", &owned).await.unwrap(), owned);
+    let taken = taken(&store, &key(1)).await.epoch;
+    let end = answer("k");
+    store
+        .end(&key(2), owned[1].epoch, Some(&end))
+        .await
+        .unwrap();
+    store.end(&key(3), owned[2].epoch, None).await.unwrap();
+    assert_eq!(store.passed("m", &owned).await.unwrap(), owned[..3]);
+    owned[0].epoch = taken;
+    assert_eq!(store.passed("m", &owned).await.unwrap(), owned[1..3]);
 }
 
 #[tokio::test]

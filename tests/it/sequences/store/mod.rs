@@ -7,6 +7,7 @@ mod failover;
 mod files;
 mod keys;
 mod links;
+mod passed;
 mod steps;
 
 use serde_json::json;
