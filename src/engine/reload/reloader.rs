@@ -56,7 +56,7 @@ pub struct Reloader {
     surveys: KnownSurveys,
     /// The errors of the last pass, so that the watcher reports each of them once.
     reported: HashSet<String>,
-    /// What was wrong with files of graphs when they were looked at last, which not every pass does.
+    /// Errors of the files of graphs when they were looked at last, which not every pass does.
     unread: Option<String>,
 }
 
