@@ -376,6 +376,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
+                .may_hint(of_directive(&error))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value is that of the environment variable {name}")
@@ -504,6 +505,18 @@ fn one_by_one(error: &clap::Error) -> Option<String> {
         "repeat `-i` for each file, or give a pattern with the end of their names: `-i '@DIR/*.png'`"
             .to_owned()
     })
+}
+
+/// Returns what to write for a path that is the value of a flag of `serve` for files, which is true or false.
+fn of_directive(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg)?.strip_prefix("--")?;
+    let is_path = |it: &str| it.contains(['/', '.']) || std::path::Path::new(it).exists();
+    let value = text(ContextKind::InvalidValue).filter(|it| is_path(it))?;
+    serve::path_behind(flag.split('[').next()?, value)
 }
 
 /// Returns the command that serves a path that stands in place of a subcommand.

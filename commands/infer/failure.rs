@@ -181,7 +181,15 @@ pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
 
 /// Returns the failure for a model that failed to load; `failed` has its name and its errors.
 pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
-    client(error).hint(format!("the server has failed to load {failed}"))
+    let failure = client(error);
+    let (name, errors) = failed.split_once(": ").unwrap_or((failed, ""));
+    let without_version = errors.split_once(": ").map_or(errors, |(_, error)| error);
+    // Most servers leave it to their lists.
+    let is_said = !errors.is_empty() && failure.message().contains(without_version);
+    failure.hint(match is_said {
+        true => format!("the server has failed to load {name}: its log has more"),
+        false => format!("the server has failed to load {failed}"),
+    })
 }
 
 /// Returns the failure for an unknown model; `known` are the models of the server.
@@ -511,6 +519,17 @@ mod tests {
         insta::assert_snapshot!(failure.text(), @r"
         error: the server refused the request: UNAVAILABLE: Mediapipe is not loaded yet
         hint: the server has failed to load `g`: version 1: no file
+        ");
+        // Once is enough.
+        let refusal = ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::NotFound),
+            message: "Model with requested version is not found - version 1: no file".to_owned(),
+            is_foreign: false,
+        };
+        let failure = not_loaded(ClientError::Refused(refusal), "`m`: version 1: no file");
+        insta::assert_snapshot!(failure.text(), @r"
+        error: the server refused the request: NOT_FOUND: Model with requested version is not found - version 1: no file
+        hint: the server has failed to load `m`: its log has more
         ");
     }
 

@@ -317,7 +317,7 @@ impl Talk<'_> {
             )),
         };
         match (unsent, self.left_out(), reported) {
-            (Some(failure), ..) => Err(failure),
+            (Some(failure), ..) => Err(self.last(failure).await),
             (None, None, None) => Ok(()),
             (None, None, Some(reported)) => Err(Failure::failed(reported)),
             (None, Some(failure), None) => Err(failure),

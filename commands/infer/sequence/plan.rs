@@ -11,6 +11,7 @@ use ovms::{
     },
     request::Parameter,
 };
+use reqwest::header::HeaderMap;
 
 use super::state::StateFiles;
 use crate::{
@@ -20,6 +21,10 @@ use crate::{
         feed::{Origin, RequestPlan, Role},
     },
 };
+
+/// Places of an idempotency key.
+const KEY_PARAMETER: &str = "idempotency_key";
+const KEY_HEADER: &str = "ovms-idempotency-key";
 
 /// Part of a sequence to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +70,7 @@ impl Sequence {
         args: &SequenceArgs,
         inputs: &mut Vec<Argument>,
         parameters: &[(String, Parameter)],
+        headers: &HeaderMap,
         format: Format,
         api: Api,
     ) -> Result<Option<Self>, Failure> {
@@ -79,6 +85,9 @@ impl Sequence {
             (false, false, false) => return Ok(None),
         };
         refuse_own_form(inputs, parameters)?;
+        if control.is_none() {
+            refuse_one_key(parameters, headers)?;
+        }
         let files = StateFiles::new(args, api)?;
         let Some(control) = control else {
             return Plan::new(args, inputs, format, files).map(|plan| Some(Self::All(plan)));
@@ -150,6 +159,19 @@ fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
             Err(Failure::usage("`--no-end` needs `--sequence`").hint(hint))
         }
         false => Ok(()),
+    }
+}
+
+/// Rejects an idempotency key for all steps: a server would answer each with what it has answered the first.
+fn refuse_one_key(parameters: &[(String, Parameter)], headers: &HeaderMap) -> Result<(), Failure> {
+    let parameter = parameters.iter().find(|(key, _)| key == KEY_PARAMETER);
+    let header = headers.contains_key(KEY_HEADER).then_some(KEY_HEADER);
+    match parameter.map(|(key, _)| &**key).or(header) {
+        Some(key) => Err(Failure::usage(format!(
+            "`{key}` does not fit `--sequence`: each request has a key of its own, or the server takes it for the one before"
+        ))
+        .hint("`--start`, `--continue` and `--end` send single requests")),
+        None => Ok(()),
     }
 }
 
