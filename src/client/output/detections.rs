@@ -164,15 +164,15 @@ fn of_several<'a>(
     names: impl Fn(&str) -> &'a [String],
 ) -> Option<Detections<'a>> {
     let boxes = Sole::of(outputs, &BOXES).one()?;
-    let (rows, width) = rows_of_boxes(boxes.1)?;
+    let (rows, width) = rows_of_boxes(&boxes.1)?;
     let classes = match Sole::of(outputs, &CLASSES) {
         Sole::None => None,
-        Sole::One(classes) => Some((classes, classes_of(classes.1, rows)?)),
+        Sole::One(classes) => Some((classes, classes_of(&classes.1, rows)?)),
         Sole::Several => return None,
     };
-    let corners: Vec<Value<'a>> = values(boxes.1).collect();
+    let corners: Vec<Value<'a>> = values(&boxes.1).collect();
     let scores = match Sole::of(outputs, &SCORES) {
-        Sole::One(scores) => match single_of(scores.1, rows) {
+        Sole::One(scores) => match single_of(&scores.1, rows) {
             Some(numbers) if scores.1.dtype().is_float() => Scores::Single(numbers),
             _ => Scores::of_classes(scores, rows)?,
         },
