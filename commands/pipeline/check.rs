@@ -156,7 +156,8 @@ fn report(
     let pipelines = pipelines.into_iter();
     let pipelines = pipelines.map(|(name, _, found)| {
         let own = file.pipelines.iter().filter(|it| it.name == name);
-        let notes = own.flat_map(|it| undeclared(it, facts));
+        let notes = own.flat_map(|it| undeclared(it, &found, facts));
+        let notes: Vec<String> = notes.collect();
         checked(&shown, name, found, &source).noted(notes)
     });
     let lists = ["pipeline_config_list", "custom_node_library_config_list"];
@@ -181,16 +182,22 @@ pub(crate) fn checked(file: &str, name: &str, found: Diagnostics, source: &str) 
 
 /// Describes what is not compared behind Python nodes, whose handlers declare no types and shapes. It counts as no
 /// warning, as nothing in the file could change it.
-fn undeclared(pipeline: &PipelineConfig, facts: &ConfigurationFacts<'_>) -> Vec<String> {
-    // Without its node nothing is compared, which was reported.
-    if !facts.runs_custom_nodes {
-        return Vec::new();
-    }
+fn undeclared(
+    pipeline: &PipelineConfig,
+    found: &Diagnostics,
+    facts: &ConfigurationFacts<'_>,
+) -> Vec<String> {
+    // That nothing is known of one that was not run, or does not load, is told.
+    let is_told = |node: &NodeConfig| {
+        let mut unchecked = found.unchecked.iter();
+        unchecked.any(|it| it.node.as_ref() == Some(&node.name))
+    };
     let is_python = |node: &&NodeConfig| match &node.kind {
         NodeKind::Custom { library_name, .. } => facts.is_python(library_name),
         NodeKind::Model { .. } => false,
     };
     let sources = pipeline.nodes.iter().filter(is_python);
+    let sources = sources.filter(|node| !is_told(node));
     let notes = sources.filter_map(|source| {
         let takers = pipeline.nodes.iter().filter(|node| !is_python(node));
         let taken = takers.flat_map(|node| {

@@ -136,8 +136,8 @@ pub enum FlagError {
     #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
     StatefulAuto,
     #[error(
-        "metrics_enable and monitoring in the configuration file are both given - metrics are set in one \
-         of these places; keep one of them"
+        "Configuration file not found or cannot open - metrics_enable and monitoring in the configuration file are both \
+         given; keep one of them"
     )]
     MetricsTwice,
     #[error("Missing rest_port parameter in server CLI - metrics are enabled in the file")]
