@@ -58,6 +58,9 @@ pub(crate) fn overloaded(what: impl fmt::Display) -> Error {
 /// Number of versions from which on those that have ended are forgotten.
 const MAX_KNOWN: usize = 1000;
 
+/// Beginning of the outcome of a look for versions that has found none.
+pub const NO_VERSION: &str = "there is no version";
+
 /// A model: its name and the versions that the server knows of.
 #[derive(Debug)]
 pub struct Model {
@@ -166,10 +169,34 @@ impl Model {
             None => versions.values().rev().find(|version| version.is_loaded()),
         };
         version.cloned().ok_or_else(|| {
-            Error::new(
+            let none = Error::new(
                 ErrorKind::NotFound,
                 "Model with requested version is not found",
-            )
+            );
+            match self.obstacle().filter(|_| number.is_none()) {
+                Some(obstacle) => none.with_more(&format!(" - {obstacle}")),
+                None => none,
+            }
         })
     }
+
+    /// Returns why no version serves, in one line: the newest failure, or that of the last look for versions. A folder
+    /// that has none is no failure.
+    fn obstacle(&self) -> Option<String> {
+        let versions = self.versions.load();
+        let failed = versions.values().rev().find_map(|version| {
+            let failure = version.status().failure?;
+            Some(format!("version {}: {failure}", version.number()))
+        });
+        let survey = self.survey().filter(|_| versions.is_empty());
+        let failed = failed.or_else(|| survey?.as_ref().as_ref().err().cloned());
+        failed
+            .filter(|text| !text.starts_with(NO_VERSION))
+            .map(|text| in_one_line(&text))
+    }
+}
+
+/// Writes a text of several lines in one, as errors of requests are.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
