@@ -192,11 +192,44 @@ impl Model {
         let failed = failed.or_else(|| survey?.as_ref().as_ref().err().cloned());
         failed
             .filter(|text| !text.starts_with(NO_VERSION))
-            .map(|text| in_one_line(&text))
+            .map(|text| for_clients(&text))
     }
 }
 
-/// Writes a text of several lines in one, as errors of requests are.
-fn in_one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Writes a reason as errors of requests have it: in one line, and of paths of this machine, and addresses, the last part
+/// alone.
+fn for_clients(reason: &str) -> String {
+    let words = reason.split_whitespace().map(|word| {
+        let bare = word.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '/');
+        if !(bare.starts_with('/') || bare.contains("://")) {
+            return word.to_owned();
+        }
+        let before = &word[..word.len() - bare.len()];
+        let mut parts = bare.rsplit('/').filter(|part| !part.is_empty());
+        format!("{before}{}", parts.next().unwrap_or_default())
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_clients;
+
+    #[test]
+    fn clients_are_told_no_paths() {
+        for (reason, told) in [
+            (
+                "cannot read /srv/m/2/model.xml: Error\n  at 3/4",
+                "cannot read model.xml: Error at 3/4",
+            ),
+            (
+                "no model in `/srv/m/1`; expected *.xml",
+                "no model in `1`; expected *.xml",
+            ),
+            ("s3://bucket/models/m: denied", "m: denied"),
+            ("/: no folder /srv/", ": no folder srv"),
+        ] {
+            assert_eq!(for_clients(reason), told);
+        }
+    }
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    cleaner, in_one_line,
+    cleaner, for_clients,
     keeper::Keeper,
     loaded::Loaded,
     recover::Recovery,
@@ -303,7 +303,7 @@ impl Version {
             ),
         };
         match status.failure {
-            Some(failure) => error.with_more(&format!(" - {}", in_one_line(&failure))),
+            Some(failure) => error.with_more(&format!(" - {}", for_clients(&failure))),
             None => error,
         }
     }
