@@ -42,8 +42,9 @@ class OvmsPythonModel:
         numpy.asarray(empty)[:] = 0
         headers: dict[str, str] = pyovms.trace_context()
         texts += headers.values()
+        images: list[bytes] = inputs[0].elements()
         first: int = inputs[0].shape[0] + inputs[0].size + len(memoryview(inputs[0]))
-        outputs = [Tensor(self.output, texts), Tensor("bytes", [b"a"]), empty]
+        outputs = [Tensor(self.output, texts), Tensor("bytes", images), empty]
         return [*outputs, Tensor("count", bytes(first), shape=(first,), datatype="UINT8")]
 
 
@@ -61,6 +62,7 @@ MISTAKES = [
     'Tensor("a", 1.5)',
     'pyovms.empty("a", 3, "FP32")',
     "pyovms.trace_context()[0]",
+    "Tensor('a', b'').elements().decode()",
     "models[0].execute([b'no tensor'])",
     "models.append(Tensor('a', b''))",
     "pyovms.missing",
