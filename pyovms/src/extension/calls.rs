@@ -14,7 +14,7 @@ use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError},
     intern,
     prelude::*,
-    types::{PyAny, PyDict, PyIterator, PyList, PyType},
+    types::{PyAny, PyDict, PyIterator, PyList, PyNone, PySendResult, PyType},
 };
 
 use super::{
@@ -111,6 +111,18 @@ impl Drop for Running {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
+}
+
+/// Refuses what a generator returns at its end, unless there is nothing in it.
+fn is_nothing(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let is_empty = value.cast::<PyList>().is_ok_and(|list| list.is_empty());
+    if value.is_none() || is_empty {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "a generator returned a value of type {}, which nobody gets; yield it",
+        kind(value)
+    )))
 }
 
 impl Calls {
@@ -481,11 +493,12 @@ impl Calls {
         let _running = Running::new(&node.name);
         let _traced = Traced::new(trace);
         loop {
-            let next = object.bind(py).clone().cast_into::<PyIterator>();
-            let next = next
-                .map_err(PyErr::from)
-                .and_then(|mut it| it.next().transpose());
-            let set = next.and_then(|it| it.map(|it| self.yielded(&it, &node.outputs)).transpose());
+            let iterator = object.bind(py).cast::<PyIterator>().map_err(PyErr::from);
+            let next = iterator.and_then(|it| it.send(&PyNone::get(py)));
+            let set = next.and_then(|next| match next {
+                PySendResult::Next(set) => self.yielded(&set, &node.outputs).map(Some),
+                PySendResult::Return(value) => is_nothing(&value).map(|()| None),
+            });
             match set {
                 Ok(Some(outputs)) => self.set(py, generator, Some(outputs), None),
                 Ok(None) => {
