@@ -122,6 +122,12 @@ fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error>
 const NO_TYPE: &str = "INVALID";
 
 impl ModelMetadata {
+    /// Returns whether it is a graph: servers tell no types of its inputs.
+    pub fn is_of_graph(&self) -> bool {
+        let mut inputs = self.inputs.iter();
+        !self.inputs.is_empty() && inputs.all(|input| input.datatype == NO_TYPE)
+    }
+
     /// Returns whether an input has this name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().any(|input| input.name == name)
