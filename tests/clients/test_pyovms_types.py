@@ -117,6 +117,15 @@ def test_a_new_graph_passes(checker, tmp_path, packages):
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
+def test_a_new_node_of_a_pipeline_and_its_test_pass(checker, tmp_path, packages):
+    new = [PROGRAM, "pipeline", "new", "--python-node", "scale"]
+    subprocess.run(new, check=True, capture_output=True, cwd=tmp_path)
+    for file in ("scale.py", "test_scale.py"):
+        code, said = check(checker, tmp_path, packages, (tmp_path / "scale" / file).read_text())
+        assert code == 0, said
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
 def test_the_stub_itself_passes(checker, packages):
     ended = subprocess.run(
         [*CHECKERS[checker], packages / "pyovms/__init__.pyi"], capture_output=True, text=True, timeout=300
