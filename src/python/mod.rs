@@ -34,7 +34,7 @@ use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
 pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near};
-pub use handler::PythonHandler;
+pub use handler::{HandlerFacts, PythonHandler};
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};
 pub use survey::survey;
