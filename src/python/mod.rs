@@ -33,7 +33,9 @@ mod tests;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
-pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near};
+pub use error::{
+    HandlerError, HandlerLoadError, Misfit, OF_TRITON, Raised, handler_near, is_of_triton,
+};
 pub use handler::{HandlerFacts, PythonHandler};
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};

@@ -221,6 +221,7 @@ fn handler(
             .file(&shown.to_string())
             .at((class_line(&path, ""), 1))
             .hint(match classes(&path) {
+                _ if python::is_of_triton(&path) => python::OF_TRITON.to_owned(),
                 names if names.is_empty() => {
                     "the handler is a class of that name with a method `execute(self, inputs)`".to_owned()
                 }

@@ -327,6 +327,22 @@ fn a_finalize_that_raises_is_a_warning() {
 }
 
 #[test]
+fn a_model_of_triton_is_told_as_one() {
+    let folder = repository::folder();
+    let class = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n";
+    let import = "import triton_python_backend_utils as pb_utils\n";
+    for handler in [class.to_owned(), format!("{import}{class}")] {
+        write(folder.path(), PYTHON, &handler);
+        let run = graph(folder.path(), &["check", "g"]);
+        assert_eq!(run.code, Some(1));
+        let help = "= help: the file is a model of Triton's Python backend, which alone has TritonPythonModel";
+        assert!(run.text().contains(help), "{}", run.text());
+        assert!(run.text().contains("docs/triton.md"), "{}", run.text());
+        assert!(!run.text().contains("install"), "{}", run.text());
+    }
+}
+
+#[test]
 fn a_server_warns_of_methods_that_cannot_be_called() {
     let mut config = Config::of(&[]);
     let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
