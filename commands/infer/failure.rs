@@ -215,6 +215,12 @@ pub(super) fn of_graph(error: ClientError, api: Api) -> Failure {
     ))
 }
 
+/// Returns the failure for a sequence of requests to a graph.
+pub(super) fn sequence_of_graph(name: &str) -> Failure {
+    Failure::usage(format!("`{name}` is a graph, and graphs have no sequences"))
+        .hint("`--stream` sends requests to one instance of it")
+}
+
 /// Returns the failure for a requested output that the model does not have.
 pub(super) fn unknown_output(name: &str, known: &[String]) -> Failure {
     Failure::usage(format!("the model has no output `{name}`"))

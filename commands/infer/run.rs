@@ -74,6 +74,9 @@ impl Job {
             return unless_interrupted(curl::request(self)).await;
         }
         let (client, model) = unless_interrupted(self.open()).await?;
+        if self.sequence.is_some() && model.is_of_graph() {
+            return Err(failure::sequence_of_graph(&self.model.name));
+        }
         self.check_given(&model)?;
         if let Some(plan) = &self.stream {
             let base = self.request(&model)?;
@@ -366,10 +369,7 @@ async fn is_graph(server: &ClientOptions, name: &str) -> bool {
         ..ModelId::default()
     };
     let metadata = client.model_metadata(&model).await;
-    metadata.is_ok_and(|metadata| {
-        let mut inputs = metadata.inputs.iter();
-        !metadata.inputs.is_empty() && inputs.all(|input| input.datatype == "INVALID")
-    })
+    metadata.is_ok_and(|metadata| metadata.is_of_graph())
 }
 
 /// Returns the states of a model that the server has and that is not ready.

@@ -367,6 +367,9 @@ pub struct Loaded {
     /// Methods that cannot be called as they are.
     #[prost(message, repeated, tag = "3")]
     pub misfits: Vec<Misfit>,
+    /// Methods whose names are nearly those that the server calls.
+    #[prost(message, repeated, tag = "4")]
+    pub strays: Vec<Misfit>,
 }
 
 /// A method that cannot be called as the server calls it.

@@ -118,7 +118,16 @@ fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error>
     Some(text).filter(|it| !it.is_empty()).serialize(serializer)
 }
 
+/// Datatype that servers tell of the inputs and outputs of graphs.
+const NO_TYPE: &str = "INVALID";
+
 impl ModelMetadata {
+    /// Returns whether it is a graph: servers tell no types of its inputs.
+    pub fn is_of_graph(&self) -> bool {
+        let mut inputs = self.inputs.iter();
+        !self.inputs.is_empty() && inputs.all(|input| input.datatype == NO_TYPE)
+    }
+
     /// Returns whether an input has this name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.iter().any(|input| input.name == name)
@@ -160,6 +169,11 @@ impl TensorMetadata {
             datatype,
             shape: PartialShape(shape.iter().map(dim).collect()),
         }
+    }
+
+    /// Returns whether the server tells anything but the name.
+    pub fn is_told(&self) -> bool {
+        !matches!(&*self.datatype, "" | NO_TYPE) || !self.shape.0.is_empty()
     }
 
     /// Returns the datatype, or `None` if it is none that tensors have, as with graphs.

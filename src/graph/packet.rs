@@ -123,6 +123,8 @@ pub enum PacketType {
     Any,
     /// Type of the input or side packet at this index of the same node; of outputs.
     SameAsInput(usize),
+    /// Type of the side packet at this index of the same node; of output streams.
+    SameAsSide(usize),
     /// Tensor or image.
     Tensor(TensorKind),
     /// A `pyovms.Tensor`.
@@ -179,11 +181,21 @@ impl PacketType {
         found.map(|(prefix, _)| prefix)
     }
 
+    /// Returns the type of a side packet that no node makes: the value of a request parameter.
+    pub fn parameter() -> Self {
+        Self::Either(vec![Self::Text, Self::Int, Self::Bool])
+    }
+
+    /// Returns whether nothing is known of it.
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Any | Self::SameAsInput(_) | Self::SameAsSide(_))
+    }
+
     /// Returns whether a stream producing `self` may feed one that takes `other`. An open type on
     /// either side fits.
     pub fn fits(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Any | Self::SameAsInput(_), _) | (_, Self::Any | Self::SameAsInput(_)) => true,
+            (one, other) if one.is_open() || other.is_open() => true,
             (Self::Either(some), _) => some.iter().any(|one| one.fits(other)),
             (_, Self::Either(some)) => some.iter().any(|one| self.fits(one)),
             (Self::List(one), Self::List(other)) => one.fits(other),
@@ -195,7 +207,7 @@ impl PacketType {
 impl fmt::Display for PacketType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Any | Self::SameAsInput(_) => "anything",
+            Self::Any | Self::SameAsInput(_) | Self::SameAsSide(_) => "anything",
             Self::Tensor(kind) => return kind.fmt(f),
             Self::Python => "Python tensor",
             Self::Int => "int",

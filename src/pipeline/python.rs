@@ -66,6 +66,14 @@ fn facts(node: &NodeConfig, params: &[(String, String)], path: &Path) -> NodeFac
     }
 }
 
+/// Refuses an `execute` that is a generator function.
+fn returns(generates: bool) -> Result<(), CustomError> {
+    match generates {
+        true => Err(CustomError::Generator),
+        false => Ok(()),
+    }
+}
+
 /// Text of the error of a failed node.
 const FAILED: &str = "Custom node failed during execution";
 
@@ -106,24 +114,26 @@ impl PythonNode {
     ///
     /// # Errors
     ///
-    /// Fails if the file does not run, or has no such class.
+    /// Fails if the file does not run, has no such class, or if its `execute` is a generator.
     pub fn inspect(
         node: &NodeConfig,
         params: &[(String, String)],
         path: &Path,
         options: WorkerOptions,
     ) -> Result<(), CustomError> {
-        PythonHandler::inspect(&facts(node, params, path), options)?;
-        Ok(())
+        let found = PythonHandler::inspect(&facts(node, params, path), options)?;
+        returns(found.generates)
     }
 
-    /// Checks that the methods of the handler can be called as the server calls them.
+    /// Checks that the methods of the handler can be called as the server calls them, and that `execute` is no
+    /// generator.
     ///
     /// # Errors
     ///
     /// Fails with those that cannot.
     pub fn fits(&self) -> Result<(), CustomError> {
-        Ok(self.handler.fits()?)
+        self.handler.fits()?;
+        returns(self.handler.generates())
     }
 
     /// Finalizes the object, once no call is in flight any more. Blocks for as long as that takes.

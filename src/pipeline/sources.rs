@@ -126,6 +126,8 @@ pub enum CustomError {
         /// The next step.
         advice: &'static str,
     },
+    /// The `execute` of a Python handler is a generator. A server does not say so before a request.
+    Generator,
     /// The Python environment of the pipeline cannot be used: why.
     Environment(String),
     /// Nobody has asked it, which is no error: why not. A server never says so.

@@ -42,12 +42,24 @@ impl From<pyovms::message::Raised> for Raised {
     }
 }
 
+/// Module of Triton's Python backend, which is not installed but part of it.
+const TRITON_MODULE: &str = "triton_python_backend_utils";
+
+/// Advice for a model of Triton's Python backend.
+pub const OF_TRITON: &str = "the file is a model of Triton's Python backend, which alone has TritonPythonModel and \
+                             triton_python_backend_utils; docs/triton.md, \"Ensembles and Python models\", says how it \
+                             becomes an OvmsPythonModel";
+
 impl Raised {
     /// Returns what helps where a module is not there; `None` if it is anything else.
     pub fn advice(&self) -> Option<&'static str> {
         const INSTALL: &str = "install it into the Python environment that the server is started with, or name another \
                                with --python-environment";
-        (self.kind == "ModuleNotFoundError").then_some(INSTALL)
+        let advice = match self.message.contains(TRITON_MODULE) {
+            true => OF_TRITON,
+            false => INSTALL,
+        };
+        (self.kind == "ModuleNotFoundError").then_some(advice)
     }
 }
 
@@ -242,6 +254,7 @@ impl HandlerLoadError {
     pub fn advice(&self) -> &'static str {
         match self {
             Self::NoInterpreter { .. } => "name another environment with --python-environment",
+            Self::NoClass(path) if is_of_triton(path) => OF_TRITON,
             _ => {
                 let of_module = self.raised().and_then(Raised::advice);
                 of_module.unwrap_or("correct the handler; the log has where it was raised")
@@ -256,6 +269,12 @@ impl HandlerLoadError {
             _ => None,
         }
     }
+}
+
+/// Returns whether a file that has no handler has a model of Triton's Python backend.
+pub fn is_of_triton(path: &Path) -> bool {
+    let text = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("class TritonPythonModel")
 }
 
 /// Formats methods, one after the other.

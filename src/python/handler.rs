@@ -32,10 +32,19 @@ pub struct PythonHandler {
     group: Arc<WorkerGroup>,
     number: u32,
     is_stateful: bool,
-    is_generator: bool,
+    class: HandlerFacts,
     misfits: Vec<Misfit>,
     places: Arc<Semaphore>,
     life: Life,
+}
+
+/// Results of a look at the class of a handler.
+#[derive(Clone, Debug, Default)]
+pub struct HandlerFacts {
+    /// Whether `execute` is a generator function, as far as Python's `inspect` can tell.
+    pub generates: bool,
+    /// Methods that have nearly the name of one that the server calls, and that the class does not have.
+    pub strays: Vec<Misfit>,
 }
 
 /// Uses of a handler, which have to end before it is finalized.
@@ -99,15 +108,17 @@ impl PythonHandler {
             group: Arc::clone(group),
             number,
             is_stateful: loaded.stateful,
-            is_generator: loaded.generates,
+            class: HandlerFacts {
+                generates: loaded.generates,
+                strays: loaded.strays.into_iter().map(Misfit::from).collect(),
+            },
             misfits,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
             life: Life::default(),
         }))
     }
 
-    /// Runs a handler file and checks its `OvmsPythonModel`, without creating one. Returns whether
-    /// its `execute` is a generator function, as far as Python's `inspect` can tell.
+    /// Runs a handler file and checks its `OvmsPythonModel`, without creating one.
     ///
     /// Blocks for as long as the file takes.
     ///
@@ -115,7 +126,10 @@ impl PythonHandler {
     ///
     /// Fails as [`load`](Self::load) does, except for errors of the object, and if methods cannot be called as the
     /// server calls them.
-    pub fn inspect(facts: &NodeFacts, options: WorkerOptions) -> Result<bool, HandlerLoadError> {
+    pub fn inspect(
+        facts: &NodeFacts,
+        options: WorkerOptions,
+    ) -> Result<HandlerFacts, HandlerLoadError> {
         validate(facts, &options)?;
         let of = format!("node {}", facts.node_name);
         let group = WorkerGroup::new(of, options, Arc::default());
@@ -125,7 +139,10 @@ impl PythonHandler {
             &facts.handler_path,
             loaded.misfits.into_iter().map(Misfit::from).collect(),
         )?;
-        Ok(loaded.generates)
+        Ok(HandlerFacts {
+            generates: loaded.generates,
+            strays: loaded.strays.into_iter().map(Misfit::from).collect(),
+        })
     }
 
     /// Checks that its methods can be called as the server calls them.
@@ -149,7 +166,12 @@ impl PythonHandler {
 
     /// Returns whether `execute` is a generator function, as far as Python's `inspect` can tell.
     pub fn generates(&self) -> bool {
-        self.is_generator
+        self.class.generates
+    }
+
+    /// Returns what is known of its class.
+    pub fn class(&self) -> &HandlerFacts {
+        &self.class
     }
 
     /// Creates the instance for one run of a graph or pipeline, in a worker with its other nodes.
@@ -192,10 +214,10 @@ impl PythonHandler {
     /// if the class has it; once, however often this is called. A state of an instance and a
     /// generator count as calls until they are closed.
     ///
-    /// Blocks until that is done, but for a limited time.
-    pub fn finalize(&self) {
+    /// Blocks until that is done, but for a limited time. Returns what `finalize` has raised, which is logged.
+    pub fn finalize(&self) -> Option<Raised> {
         if std::mem::replace(&mut *self.life.finalized.lock(), true) {
-            return;
+            return None;
         }
         self.life.is_closing.store(true, Ordering::Release);
         block_on(&self.group, async {
@@ -212,12 +234,12 @@ impl PythonHandler {
             };
             // After that it is finalized beside them.
             let _ = tokio::time::timeout(PATIENCE, unused).await;
-            self.end().await;
-        });
+            self.end().await
+        })
     }
 
-    /// Has all workers finalize it.
-    fn end(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// Has all workers finalize it; returns what one of them has raised.
+    fn end(&self) -> impl Future<Output = Option<Raised>> + Send + 'static {
         let (group, number) = (Arc::clone(&self.group), self.number);
         let name = self.node_name().to_owned();
         async move {
@@ -232,15 +254,23 @@ impl PythonHandler {
                 })
             });
             let all = futures::future::join_all(finalize);
+            let mut last = None;
             for outcome in tokio::time::timeout(PATIENCE, all)
                 .await
                 .unwrap_or_default()
             {
                 if let Ok(Answer::Raised(raised)) = outcome {
-                    tracing::error!(node = name, "{raised}");
+                    tracing::error!(
+                        of = group.of,
+                        node = name,
+                        "Failed to process python node finalize method: {raised}\n{}",
+                        raised.traceback.trim_end()
+                    );
+                    last = Some(raised);
                 }
             }
             group.forget(number);
+            last
         }
     }
 }

@@ -34,8 +34,10 @@ mod tests;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
-pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, brief, handler_near};
-pub use handler::PythonHandler;
+pub use error::{
+    HandlerError, HandlerLoadError, Misfit, OF_TRITON, Raised, brief, handler_near, is_of_triton,
+};
+pub use handler::{HandlerFacts, PythonHandler};
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};
 pub use survey::survey;

@@ -90,14 +90,19 @@ def rule_texts_have_lengths_before_them():
         t = Tensor("n", texts)
         assert (t.datatype, t.shape, bytes(t)) == ("BYTES", (len(texts),), data)
         assert t.texts() == texts
+        assert t.elements() == [text.encode() for text in texts]
         assert Tensor("n", data, datatype="BYTES").texts() == texts
     t = Tensor("n", [b"\xff", b"x"], shape=[2, 1])
     assert (t.shape, bytes(t)) == ((2, 1), b"\1\0\0\0\xff\1\0\0\0x")
+    assert t.elements() == [b"\xff", b"x"]
     raises(ValueError, t.texts, text="is not UTF-8")
+    raises(ValueError, t.texts, text="; elements() has the bytes of each")
     for data in (b"abc", b"\5\0\0\0abc", b"\1\0\0\0ab"):
         raises(ValueError, Tensor("n", data).texts, text="are not strings")
-    zeros = array.array("f", [0.0, 0.0])
-    raises(ValueError, Tensor("n", zeros).texts, text="has datatype FP32, whose elements are not strings")
+        raises(ValueError, Tensor("n", data).elements, text="are not strings")
+    zeros = Tensor("n", array.array("f", [0.0, 0.0]))
+    raises(ValueError, zeros.texts, text="has datatype FP32, whose elements are not strings")
+    raises(ValueError, zeros.elements, text='elements(): tensor "n" has datatype FP32')
 
 
 def rule_empty_is_writable():

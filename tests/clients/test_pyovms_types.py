@@ -42,8 +42,9 @@ class OvmsPythonModel:
         numpy.asarray(empty)[:] = 0
         headers: dict[str, str] = pyovms.trace_context()
         texts += headers.values()
+        images: list[bytes] = inputs[0].elements()
         first: int = inputs[0].shape[0] + inputs[0].size + len(memoryview(inputs[0]))
-        outputs = [Tensor(self.output, texts), Tensor("bytes", [b"a"]), empty]
+        outputs = [Tensor(self.output, texts), Tensor("bytes", images), empty]
         return [*outputs, Tensor("count", bytes(first), shape=(first,), datatype="UINT8")]
 
 
@@ -61,6 +62,7 @@ MISTAKES = [
     'Tensor("a", 1.5)',
     'pyovms.empty("a", 3, "FP32")',
     "pyovms.trace_context()[0]",
+    "Tensor('a', b'').elements().decode()",
     "models[0].execute([b'no tensor'])",
     "models.append(Tensor('a', b''))",
     "pyovms.missing",
@@ -112,6 +114,15 @@ def test_a_new_graph_passes(checker, tmp_path, packages):
     subprocess.run(new, check=True, capture_output=True, cwd=tmp_path)
     code, said = check(checker, tmp_path, packages, (tmp_path / "g/model.py").read_text())
     assert code == 0, said
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_new_node_of_a_pipeline_and_its_test_pass(checker, tmp_path, packages):
+    new = [PROGRAM, "pipeline", "new", "--python-node", "scale"]
+    subprocess.run(new, check=True, capture_output=True, cwd=tmp_path)
+    for file in ("scale.py", "test_scale.py"):
+        code, said = check(checker, tmp_path, packages, (tmp_path / "scale" / file).read_text())
+        assert code == 0, said
 
 
 @pytest.mark.parametrize("checker", CHECKERS)

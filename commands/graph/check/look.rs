@@ -8,7 +8,8 @@ use ovms::{
     error::{chain, nearest},
     graph::{GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
     python::{
-        self, HandlerLoadError, HandlerOutput, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions,
+        self, HandlerFacts, HandlerLoadError, HandlerOutput, Misfit, NodeFacts, PythonHandler,
+        Raised, WorkerGroup, WorkerOptions,
     },
 };
 
@@ -163,13 +164,14 @@ fn handler(
         handler_path: std::path::absolute(&path).unwrap_or_else(|_| path.clone()),
         params: None,
     };
-    let (generates, failure) = match depth {
+    let (class, ended, failure) = match depth {
         Depth::Initialize => initialized(&facts, workers),
         _ => match PythonHandler::inspect(&facts, workers.clone()) {
-            Ok(generates) => (generates, None),
-            Err(failure) => (false, Some(failure)),
+            Ok(class) => (class, None, None),
+            Err(failure) => (HandlerFacts::default(), None, Some(failure)),
         },
     };
+    let generates = class.generates;
     let has_loop = node.inputs.tagged("LOOPBACK").next().is_some();
     let mut findings = HandlerFindings {
         found: Vec::new(),
@@ -181,6 +183,13 @@ fn handler(
         );
         let hint = "`ovms graph new NAME --generative` writes a graph with what a generator takes";
         findings.found.push(warning(node, text).hint(hint));
+    }
+    findings
+        .found
+        .extend(class.strays.iter().map(|it| stray(node, it)));
+    if let Some(raised) = ended {
+        let warned = warning(node, format!("`finalize` in {shown} raises {raised}"));
+        findings.found.push(raised_at(warned, &raised, &path));
     }
     let Some(failure) = failure else {
         return findings;
@@ -212,6 +221,7 @@ fn handler(
             .file(&shown.to_string())
             .at((class_line(&path, ""), 1))
             .hint(match classes(&path) {
+                _ if python::is_of_triton(&path) => python::OF_TRITON.to_owned(),
                 names if names.is_empty() => {
                     "the handler is a class of that name with a method `execute(self, inputs)`".to_owned()
                 }
@@ -227,17 +237,35 @@ fn handler(
         .at((class_line(&path, "OvmsPythonModel"), 1))
         .hint("add `def execute(self, inputs: list) -> list:`"),
         HandlerLoadError::Raised { raised, .. } => {
-            let mut error = state(format!("{shown} raises {raised}"));
-            if let Some(line) = raised.line {
-                let line = usize::try_from(line).unwrap_or(usize::MAX);
-                error = error.file(&shown.to_string()).at((line, 1));
-            }
-            let traceback = raised.traceback.trim_end();
-            error.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
-            error.may_hint(raised.advice().map(str::to_owned))
+            let error = state(format!("{shown} raises {raised}"));
+            raised_at(error, &raised, &path).may_hint(raised.advice().map(str::to_owned))
         }
     });
     findings
+}
+
+/// Adds to a finding where in a handler file an exception passed, and its traceback.
+fn raised_at(mut finding: Diagnostic, raised: &Raised, path: &Path) -> Diagnostic {
+    if let Some(line) = raised.line {
+        let line = usize::try_from(line).unwrap_or(usize::MAX);
+        finding = finding.file(&path.display().to_string()).at((line, 1));
+    }
+    let traceback = raised.traceback.trim_end();
+    finding.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
+    finding
+}
+
+/// Creates the warning about a method that the server does not call, with the name that may be meant.
+fn stray(node: &NodeSpec, stray: &Misfit) -> Diagnostic {
+    let text = format!(
+        "`{}` is no method that the server calls, and there is no `{}`",
+        stray.found, stray.method
+    );
+    let warned = warning(node, text).hint(format!("did you mean `{}`?", stray.expected));
+    match &stray.place {
+        Some((file, line)) => warned.file(&file.display().to_string()).at((*line, 1)),
+        None => warned,
+    }
 }
 
 /// Returns the classes at the margin of a handler file.
@@ -281,21 +309,26 @@ fn no_handler(entry: &NodeEntry, path: &Path) -> Diagnostic {
         })
 }
 
-/// Creates the object of a handler and finalizes it. Returns whether `execute` is a generator function, and the error
-/// if there is one.
-fn initialized(facts: &NodeFacts, workers: &WorkerOptions) -> (bool, Option<HandlerLoadError>) {
+/// Creates the object of a handler and finalizes it. Returns what is known of its class, what `finalize` has raised,
+/// and the error if there is one.
+fn initialized(
+    facts: &NodeFacts,
+    workers: &WorkerOptions,
+) -> (HandlerFacts, Option<Raised>, Option<HandlerLoadError>) {
     let of = format!("node {}", facts.node_name);
     let group = WorkerGroup::new(of, workers.clone(), Arc::default());
     match PythonHandler::load(&group, facts.clone()) {
         Ok(handler) => {
-            handler.finalize();
-            (handler.generates(), handler.fits().err())
+            let ended = handler.finalize();
+            (handler.class().clone(), ended, handler.fits().err())
         }
         // What is known without an object is reported all the same.
         Err(failure) => match PythonHandler::inspect(facts, workers.clone()) {
             // It is why the call has failed, and says more.
-            Err(misfits @ HandlerLoadError::Misfits { .. }) => (false, Some(misfits)),
-            generates => (generates.unwrap_or_default(), Some(failure)),
+            Err(misfits @ HandlerLoadError::Misfits { .. }) => {
+                (HandlerFacts::default(), None, Some(misfits))
+            }
+            class => (class.unwrap_or_default(), None, Some(failure)),
         },
     }
 }

@@ -79,9 +79,12 @@ impl Skeleton {
             ),
         ];
         let config = self.config();
+        let [stubs, test] = save::handler_tests(&self.folder);
         let next = [
             format!("ovms pipeline check {config}"),
             format!("ovms pipeline run {config} {INPUT}"),
+            stubs,
+            test,
             format!("ovms serve --config-path {config} --port 9000"),
             format!("ovms infer {name}_pipeline {INPUT}"),
         ];

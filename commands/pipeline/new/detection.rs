@@ -140,9 +140,12 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
     save::write_into(&folder, &files, args.force)?;
     let files: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let (config, name) = (typed(&paths[0]), shell_word(&args.name));
+    let [stubs, test] = save::handler_tests(&folder);
     let next = [
         format!("ovms pipeline check {config}"),
         format!("ovms pipeline run {config} -i @IMAGE.png"),
+        stubs,
+        test,
         format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name} -i @IMAGE.png"),
     ];

@@ -8,6 +8,7 @@ use std::{
 use ovms::whole_file::WholeFile;
 use serde_json::json;
 
+use super::typed;
 use crate::{
     error::Failure,
     ui::{self, OutputFormat, visible},
@@ -80,6 +81,14 @@ pub(crate) fn write_into(
         }
     }
     written
+}
+
+/// Returns the commands that run the tests of a handler in a folder: the module of handlers comes first.
+pub(super) fn handler_tests(folder: &Path) -> [String; 2] {
+    [
+        "ovms graph stubs".to_owned(),
+        format!("python3 -m unittest discover {}", typed(folder)),
+    ]
 }
 
 /// Reports the written files and, unless with `--quiet`, the next steps.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import unittest
+from typing import Any
 
 import numpy as np
 from pyovms import Tensor
@@ -30,16 +31,19 @@ PARAMS = {
 }
 
 
-def module():
+def module() -> Any:
     """Run the handler's file, as the server does."""
     path = FOLDER / "crops.py"
     spec = importlib.util.spec_from_file_location("handler", path)
+    assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
 
 
-def execute(found, image, resize=None, **params):
+def execute(
+    found: Any, image: Any, resize: str | None = None, **params: str
+) -> list[Any]:
     """Make the object of the handler, and call it."""
     handler = module()
     handler.RESIZE = resize or handler.RESIZE

@@ -12,16 +12,18 @@ import importlib.util
 import pathlib
 import unittest
 from array import array
+from typing import Any
 
 from pyovms import Tensor
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def load(params: dict[str, str]):
+def load(params: dict[str, str]) -> Any:
     """Make the object of the handler, as the server does."""
     path = FOLDER / "@FILE@"
     spec = importlib.util.spec_from_file_location("handler", path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     node = module.OvmsPythonModel()

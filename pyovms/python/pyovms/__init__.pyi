@@ -72,6 +72,10 @@ class Tensor:
     def texts(self) -> list[str]:
         """The strings of a tensor of BYTES. Raises `ValueError` if it has none, or they are not UTF-8."""
 
+    def elements(self) -> list[bytes]:
+        """The bytes of each element of a tensor of BYTES, without their lengths: encoded images, for example. Raises
+        `ValueError` if it has none."""
+
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def empty(name: str, shape: tuple[int, ...] | list[int], datatype: str) -> Tensor:

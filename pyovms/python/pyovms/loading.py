@@ -8,6 +8,7 @@ name in different folders are different modules, also when they are imported lat
 
 import ast
 import builtins
+import difflib
 import gc
 import importlib
 import importlib.machinery
@@ -435,6 +436,34 @@ def _misfit(handler, name, given, named, space):
     text = f"{'async ' if is_async else ''}def {name}{inspect.Signature(plain)}"
     code = method.__code__
     return _cut(text, 200), _cut(code.co_filename, 4096), _defined(code)
+
+
+def strays(handler, space):
+    """Returns the methods of a class that have nearly the name of one that it does not have and the server would call:
+    that name with what there is, what it should be, and its file and line."""
+    found = []
+    lacked = {_plain(name): name for name in METHODS if name != "__init__" and not hasattr(handler, name)}
+    own = [vars(base) for base in handler.__mro__ if base is not object]
+    for name in dict.fromkeys(name for names in own for name in names):
+        method = inspect.getattr_static(handler, name, None)
+        method = getattr(method, "__func__", method)
+        if name.startswith("_") or name in METHODS or not isinstance(method, types.FunctionType):
+            continue
+        plain = _plain(name)
+        # One with a word more is a name of its own, such as `is_initialized`.
+        near = [it for it in difflib.get_close_matches(plain, lacked, 1, 0.85) if abs(len(it) - len(plain)) < 3]
+        if near:
+            meant = lacked[near[0]]
+            kind = "async def" if inspect.iscoroutinefunction(method) else "def"
+            expected = f"def {meant}({', '.join(('self', *METHODS[meant]))})"
+            code = method.__code__
+            found.append((meant, _cut(f"{kind} {name}", 200), expected, _cut(code.co_filename, 4096), _defined(code)))
+    return found
+
+
+def _plain(name):
+    """Returns a name without what people write differently in it."""
+    return name.replace("_", "").lower().replace("ise", "ize")
 
 
 class _Default:

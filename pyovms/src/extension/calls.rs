@@ -14,7 +14,7 @@ use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError},
     intern,
     prelude::*,
-    types::{PyAny, PyDict, PyIterator, PyList, PyType},
+    types::{PyAny, PyDict, PyIterator, PyList, PyNone, PySendResult, PyType},
 };
 
 use super::{
@@ -33,6 +33,9 @@ use crate::{
         Report, Set,
     },
 };
+
+/// Begins what is told of a `finalize` that raises.
+const FINALIZE: &str = "Failed to process python node finalize method";
 
 /// The handler of a node.
 pub(super) struct Node {
@@ -111,6 +114,18 @@ impl Drop for Running {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
+}
+
+/// Refuses what a generator returns at its end, unless there is nothing in it.
+fn is_nothing(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let is_empty = value.cast::<PyList>().is_ok_and(|list| list.is_empty());
+    if value.is_none() || is_empty {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "a generator returned a value of type {}, which nobody gets; yield it",
+        kind(value)
+    )))
 }
 
 impl Calls {
@@ -303,8 +318,11 @@ impl Calls {
             let method = class.getattr_opt(name).ok().flatten();
             method.is_some_and(|method| method.is_callable())
         };
-        let misfits = self.tools.misfits(&class, space);
+        let mut misfits = self.tools.misfits(&class, space);
+        let mut strays = self.tools.strays(&class, space);
         if !has("execute") {
+            // Without it nothing works, whatever its name was meant to be.
+            misfits.extend(strays.extract_if(.., |stray| stray.method == "execute"));
             // A check says more of something else with that name.
             let is_told = load.inspect && misfits.iter().any(|misfit| misfit.method == "execute");
             let outcome = match is_told {
@@ -323,6 +341,7 @@ impl Calls {
             stateful: has("create_state"),
             generates: generates.is_truthy()?,
             misfits,
+            strays,
         };
         if load.inspect {
             return Ok((Outcome::Loaded(loaded), false));
@@ -358,30 +377,28 @@ impl Calls {
         if let Some(initialize) = object.getattr_opt("initialize")?
             && let Err(error) = space.call_method1("call", (initialize, reported))
         {
-            self.end(py, &node);
-            return Err(error);
+            let mut raised = self.tools.raised_in_call(py, &error, space.as_unbound());
+            // Behind the reason: mostly it misses what `initialize` did not come to.
+            if let Some(also) = self.end(py, &node) {
+                raised.traceback = [&raised.traceback, FINALIZE, ":\n", &also.traceback].concat();
+            }
+            return Ok((Outcome::Raised(raised), false));
         }
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         nodes.insert(load.node, node);
         Ok((Outcome::Loaded(loaded), true))
     }
 
-    /// Calls `finalize`, and logs what it raises.
-    fn end(&self, py: Python<'_>, node: &Arc<Node>) {
+    /// Calls `finalize`; shows and returns what it raises.
+    fn end(&self, py: Python<'_>, node: &Arc<Node>) -> Option<Raised> {
         let _running = Running::new(&node.name);
         let ended = node
             .object
             .bind(py)
             .getattr_opt("finalize")
             .and_then(|method| method.map(|method| method.call0()).transpose());
-        if let Err(error) = ended {
-            self.log(
-                py,
-                &error,
-                node,
-                "Failed to process python node finalize method",
-            );
-        }
+        let error = ended.err()?;
+        Some(self.tools.warned(py, &error, &node.space, FINALIZE))
     }
 
     fn finalize(&self, py: Python<'_>, node: &Arc<Node>, number: u32) -> PyResult<Outcome> {
@@ -389,11 +406,12 @@ impl Calls {
             let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
             nodes.remove(&number)
         };
-        if removed.is_some() {
-            self.end(py, node);
-            node.space.bind(py).call_method0("close")?;
+        if removed.is_none() {
+            return Ok(Outcome::Ended(Empty {}));
         }
-        Ok(Outcome::Ended(Empty {}))
+        let raised = self.end(py, node);
+        node.space.bind(py).call_method0("close")?;
+        Ok(raised.map_or(Outcome::Ended(Empty {}), Outcome::Raised))
     }
 
     fn open(&self, py: Python<'_>, node: &Node, instance: u64) -> PyResult<Outcome> {
@@ -481,11 +499,12 @@ impl Calls {
         let _running = Running::new(&node.name);
         let _traced = Traced::new(trace);
         loop {
-            let next = object.bind(py).clone().cast_into::<PyIterator>();
-            let next = next
-                .map_err(PyErr::from)
-                .and_then(|mut it| it.next().transpose());
-            let set = next.and_then(|it| it.map(|it| self.yielded(&it, &node.outputs)).transpose());
+            let iterator = object.bind(py).cast::<PyIterator>().map_err(PyErr::from);
+            let next = iterator.and_then(|it| it.send(&PyNone::get(py)));
+            let set = next.and_then(|next| match next {
+                PySendResult::Next(set) => self.yielded(&set, &node.outputs).map(Some),
+                PySendResult::Return(value) => is_nothing(&value).map(|()| None),
+            });
             match set {
                 Ok(Some(outputs)) => self.set(py, generator, Some(outputs), None),
                 Ok(None) => {
@@ -546,7 +565,7 @@ impl Calls {
 
     /// Has the server log what no call fails for.
     fn log(&self, py: Python<'_>, error: &PyErr, node: &Node, text: &str) {
-        let raised = self.tools.raised(py, error, Some(&node.space));
+        let raised = self.tools.warned(py, error, &node.space, text);
         let (node, text) = (node.name.to_string(), text.to_owned());
         let raised = Some(raised);
         self.say(py, Report::Log(Log { node, text, raised }));

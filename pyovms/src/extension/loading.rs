@@ -20,6 +20,8 @@ pub(super) struct Tools {
     show: Py<PyAny>,
     /// Function that looks at the methods of a class.
     misfits: Py<PyAny>,
+    /// Function that looks for methods with other names than those that the server calls.
+    strays: Py<PyAny>,
 }
 
 impl Tools {
@@ -30,6 +32,7 @@ impl Tools {
             describe: module.getattr("describe")?.unbind(),
             show: module.getattr("show")?.unbind(),
             misfits: module.getattr("misfits")?.unbind(),
+            strays: module.getattr("strays")?.unbind(),
         })
     }
 
@@ -48,18 +51,28 @@ impl Tools {
         class: &Bound<'_, PyAny>,
         space: &Bound<'_, PyAny>,
     ) -> Vec<Misfit> {
-        let found = self.misfits.bind(class.py()).call1((class, space));
-        let found = found.and_then(|it| it.extract::<Vec<(String, String, String, String, u32)>>());
-        let found = found.unwrap_or_default().into_iter();
-        found
-            .map(|(method, found, expected, file, line)| Misfit {
-                method,
-                found,
-                expected,
-                file,
-                line,
-            })
-            .collect()
+        listed(&self.misfits, class, space)
+    }
+
+    /// Returns the methods of a handler's class that have nearly the name of one that the server calls, and which the
+    /// class does not have.
+    pub(super) fn strays(&self, class: &Bound<'_, PyAny>, space: &Bound<'_, PyAny>) -> Vec<Misfit> {
+        listed(&self.strays, class, space)
+    }
+
+    /// Describes an exception for which no call fails, and shows its traceback behind a text where there is a terminal.
+    pub(super) fn warned(
+        &self,
+        py: Python<'_>,
+        error: &PyErr,
+        space: &Py<PyAny>,
+        text: &str,
+    ) -> Raised {
+        let raised = self.raised(py, error, Some(space));
+        let shown = format!("warning: {text}:\n{}", raised.traceback);
+        // As below.
+        let _ = self.show.bind(py).call1((shown,));
+        raised
     }
 
     /// Describes an exception of a call or a load, and shows its traceback where there is a terminal.
@@ -105,4 +118,20 @@ impl Tools {
             },
         }
     }
+}
+
+/// Takes what a function says of a class; nothing, if it cannot.
+fn listed(function: &Py<PyAny>, class: &Bound<'_, PyAny>, space: &Bound<'_, PyAny>) -> Vec<Misfit> {
+    let found = function.bind(class.py()).call1((class, space));
+    let found = found.and_then(|it| it.extract::<Vec<(String, String, String, String, u32)>>());
+    let found = found.unwrap_or_default().into_iter();
+    found
+        .map(|(method, found, expected, file, line)| Misfit {
+            method,
+            found,
+            expected,
+            file,
+            line,
+        })
+        .collect()
 }

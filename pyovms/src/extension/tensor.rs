@@ -97,6 +97,31 @@ impl PyTensor {
         &self.view
     }
 
+    /// Returns the contents for a method that reads strings, unless the datatype has none.
+    fn strings(&self, py: Python<'_>, method: &str) -> PyResult<Vec<u8>> {
+        // Bytes without a datatype are UINT8.
+        if self.datatype != "UINT8" && format::of_datatype(&self.datatype).is_some() {
+            return Err(PyValueError::new_err(format!(
+                "{method}(): tensor {:?} has datatype {}, whose elements are not strings; expected BYTES",
+                self.name, self.datatype
+            )));
+        }
+        let mut bytes = vec![0; self.view.len()];
+        self.view.copy_to(py, bytes.as_mut_ptr())?;
+        Ok(bytes)
+    }
+
+    /// Cuts contents into the strings that they are for a method.
+    fn elements_of<'a>(&self, bytes: &'a [u8], method: &str) -> PyResult<Vec<&'a [u8]>> {
+        cut(bytes).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "{method}(): the {} bytes of tensor {:?} are not strings, each behind its length in 4 bytes",
+                bytes.len(),
+                self.name
+            ))
+        })
+    }
+
     /// Creates a tensor of strings.
     fn of_texts(
         name: String,
@@ -233,32 +258,23 @@ impl PyTensor {
 
     /// The strings of a tensor of BYTES.
     fn texts(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        // Bytes without a datatype are UINT8.
-        if self.datatype != "UINT8" && format::of_datatype(&self.datatype).is_some() {
-            return Err(PyValueError::new_err(format!(
-                "texts(): tensor {:?} has datatype {}, whose elements are not strings; expected BYTES",
-                self.name, self.datatype
-            )));
-        }
-        let mut bytes = vec![0; self.view.len()];
-        self.view.copy_to(py, bytes.as_mut_ptr())?;
-        let texts = cut(&bytes).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "texts(): the {} bytes of tensor {:?} are not strings, each behind its length in 4 bytes",
-                bytes.len(),
+        let bytes = self.strings(py, "texts")?;
+        let texts = self.elements_of(&bytes, "texts")?.into_iter();
+        let texts = texts.map(|text| match std::str::from_utf8(text) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(PyValueError::new_err(format!(
+                "texts(): a string of tensor {:?} is not UTF-8: {error}; elements() has the bytes of each",
                 self.name
-            ))
-        })?;
-        let texts = texts
-            .into_iter()
-            .map(|text| match std::str::from_utf8(text) {
-                Ok(text) => Ok(text.to_owned()),
-                Err(error) => Err(PyValueError::new_err(format!(
-                    "texts(): a string of tensor {:?} is not UTF-8: {error}",
-                    self.name
-                ))),
-            });
+            ))),
+        });
         texts.collect()
+    }
+
+    /// The bytes of each element of a tensor of BYTES, such as an encoded image.
+    fn elements<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let bytes = self.strings(py, "elements")?;
+        let elements = self.elements_of(&bytes, "elements")?.into_iter();
+        Ok(elements.map(|element| PyBytes::new(py, element)).collect())
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -236,6 +236,9 @@ pub(super) fn values(count: usize) -> String {
 }
 
 fn names(inputs: &[TensorMetadata]) -> String {
-    let word = |it: &TensorMetadata| format!("input `{}` ({} {})", it.name, it.datatype, it.shape);
+    let word = |it: &TensorMetadata| match it.is_told() {
+        true => format!("input `{}` ({} {})", it.name, it.datatype, it.shape),
+        false => format!("input `{}` (type not told)", it.name),
+    };
     inputs.iter().map(word).collect::<Vec<_>>().join(" and ")
 }

@@ -78,6 +78,11 @@ impl Draft<'_> {
             StreamSource::Node(node, place) => {
                 let node = &self.nodes[node];
                 let kinds = node.contract.as_ref().map(|contract| &contract.outputs);
+                let own = kinds.and_then(|kinds| kinds.get(place));
+                if let Some(PacketType::SameAsSide(side)) = own {
+                    let kind = node.side_inputs.get(*side).map(|side| sides[*side].clone());
+                    return Carried::Type(kind.unwrap_or(PacketType::Any));
+                }
                 carried(kinds, place, |input| match node.inputs.get(input) {
                     Some(stream) => stream.map(Carried::Like),
                     None => Some(Carried::Type(sides[*node.side_inputs.get(input)?].clone())),
@@ -90,7 +95,7 @@ impl Draft<'_> {
         let side = &self.plan.sides[side];
         match side.from {
             None if side.name == PYTHON_RESOURCES => Carried::Type(PacketType::PythonResources),
-            None => Carried::Type(PacketType::Any),
+            None => Carried::Type(PacketType::parameter()),
             Some((node, place)) => {
                 let node = &self.nodes[node];
                 let contract = node.contract.as_ref();
@@ -158,7 +163,12 @@ impl Draft<'_> {
     }
 
     fn validate_sides(&self, types: &[PacketType]) {
+        let parameter = PacketType::parameter();
         for (side, gives) in self.plan.sides.iter().zip(types) {
+            // What a request has to bring is told when it does not.
+            if *gives == parameter {
+                continue;
+            }
             for (node, place) in &side.to {
                 let contract = self.nodes[*node].contract.as_ref();
                 let takes = contract.and_then(|contract| contract.side_inputs.get(*place));
@@ -179,6 +189,12 @@ impl Draft<'_> {
 
 /// Returns the hint about converters between a Python node and others.
 fn converter(gives: &PacketType, takes: &PacketType) -> Option<String> {
+    if *gives == PacketType::parameter() {
+        return Some(
+            "a request parameter is no tensor: have clients send it as an input of the graph"
+                .to_owned(),
+        );
+    }
     let is_python = |kind: &PacketType| *kind == PacketType::Python;
     (is_python(gives) != is_python(takes))
         .then(|| "put a PyTensorOvTensorConverterCalculator between them".to_owned())

@@ -149,9 +149,7 @@ fn edge(
         Some((from, output, given)) => (EdgeSource::Node(*from), output.clone(), given),
         None => (EdgeSource::Nobody, String::new(), &PacketType::Any),
     };
-    let is_known =
-        |kind: &&PacketType| !matches!(kind, PacketType::Any | PacketType::SameAsInput(_));
-    let packets = [given, taken].into_iter().find(is_known);
+    let packets = [given, taken].into_iter().find(|kind| !kind.is_open());
     DiagramEdge {
         stream: Some(DiagramStream {
             name: name.to_owned(),

@@ -108,6 +108,15 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
             "a handler that loads and initializes".to_owned(),
             advice.to_owned(),
         ),
+        CustomError::Generator => (
+            INITIALIZE,
+            "is a generator",
+            format!("`execute` of `{library}` is a generator: every request fails"),
+            format!("`{library}`, whose `execute` is a generator: every request fails"),
+            "an `execute` that returns a list of pyovms.Tensor, since there is one response"
+                .to_owned(),
+            "return the list in place of `yield`; a graph has nodes that generate".to_owned(),
+        ),
         CustomError::Environment(reason) => {
             return Ok(Failure {
                 rule: INITIALIZE,
@@ -198,6 +207,7 @@ mod tests {
                 reason: "ValueError: no".to_owned(),
                 advice: "correct the handler; the log has where it was raised",
             },
+            CustomError::Generator,
             NodeError::Call {
                 library: library(),
                 function: "getInputsInfo",
@@ -234,6 +244,7 @@ mod tests {
         not initialized: the parameter `key` has a zero byte, which no library can be given
         not initialized: `initialize` of the library `l` gave 7
         does not load: `l` does not load: ValueError: no
+        is a generator: `execute` of `l` is a generator: every request fails
         fails when asked: `getInputsInfo` of the library `l` gave 1
         fails when asked: `getOutputsInfo` of the library `l` gave no list
         fails when asked: `getOutputsInfo` of the library `l` gave 0 tensors

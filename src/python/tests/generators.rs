@@ -120,6 +120,29 @@ fn what_is_no_list_of_tensors_is_a_error() {
     }
 }
 
+#[test]
+fn what_a_generator_returns_is_an_error() {
+    for (value, kind) in [
+        ("[Tensor('out', b'2')]", "list"),
+        ("5", "int"),
+        ("()", "tuple"),
+    ] {
+        let (sets, raised) = all(&executes(&format!(
+            "yield [Tensor('out', b'1')]\nreturn {value}"
+        )));
+        assert_eq!(sets, ["1"]);
+        let expected = format!(
+            "TypeError: a generator returned a value of type {kind}, which nobody gets; yield it"
+        );
+        assert_eq!(raised.unwrap().to_string(), expected);
+    }
+    // There is nothing in these that anybody could miss.
+    for value in ["None", "[]"] {
+        let (sets, raised) = all(&executes(&format!("yield []\nreturn {value}")));
+        assert_eq!((sets.len(), raised), (1, None), "{value}");
+    }
+}
+
 fn closing(rest: &str) -> (Folder, Made) {
     let folder = Folder::new();
     let log = folder.file("log");

@@ -223,6 +223,73 @@ fn finalize_runs_once_for_each_object() {
 }
 
 #[test]
+fn what_finalize_misses_comes_behind_why_initialize_failed() {
+    let (reported, _) = fails(
+        "class OvmsPythonModel:\n    def initialize(self, kwargs): self.file = open('/not/there')\n    def execute(self, inputs): return []\n    def finalize(self): self.file.close()\n",
+    );
+    let places = [
+        "handler_path: <p> - FileNotFoundError: ",
+        "\nFileNotFoundError: ",
+        "\nFailed to process python node finalize method:\nTraceback ",
+        "\nAttributeError: ",
+    ]
+    .map(|part| {
+        reported
+            .find(part)
+            .unwrap_or_else(|| panic!("{part}: {reported}"))
+    });
+    assert!(places.is_sorted(), "{reported}");
+}
+
+#[test]
+fn what_finalize_raises_is_told_once() {
+    let made = handler(
+        "class OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self): raise OSError('busy')\n",
+    );
+    let raised = made.handler.finalize().unwrap();
+    assert_eq!(raised.to_string(), "OSError: busy");
+    assert_eq!(raised.line, Some(3));
+    assert_eq!(made.handler.finalize(), None);
+}
+
+#[test]
+fn methods_with_nearly_the_name_of_one_that_is_called_are_found() {
+    let strays = |methods: &[&str]| {
+        let methods = methods.iter();
+        let methods = methods.map(|it| format!("    def {it}(self, *all): pass\n"));
+        let made = handler(&format!(
+            "class OvmsPythonModel:\n    def execute(self, inputs): return []\n{}",
+            methods.collect::<String>()
+        ));
+        let class = made.handler.class();
+        let found = class.strays.iter().map(|it| {
+            let line = it.place.as_ref().unwrap().1;
+            format!("{line}: {} for {}", it.found, it.expected)
+        });
+        found.collect::<Vec<_>>()
+    };
+    let written = ["initialise", "finalise", "createState", "Destroy_State"];
+    assert_eq!(
+        strays(&written),
+        [
+            "3: def initialise for def initialize(self, kwargs)",
+            "4: def finalise for def finalize(self)",
+            "5: def createState for def create_state(self)",
+            "6: def Destroy_State for def destroy_state(self, state)",
+        ]
+    );
+    // What is there is not missed, and others have names of their own.
+    let own = [
+        "initialize",
+        "initialise",
+        "is_finalized",
+        "reset",
+        "create",
+    ];
+    assert_eq!(strays(&own), [""; 0]);
+}
+
+#[test]
 fn finalize_runs_once_whoever_calls_it() {
     let folder = Folder::new();
     let log = folder.file("log");

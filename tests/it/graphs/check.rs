@@ -255,6 +255,94 @@ class OvmsPythonModel:
 }
 
 #[test]
+fn misspelt_methods_are_told() {
+    let folder = repository::folder();
+    let handler = format!("{ECHO}\n    def initialise(self, kwargs):\n        pass\n");
+    write(folder.path(), PYTHON, &handler);
+    for depth in [&["check", "g"][..], &["check", "g", "--initialize"]] {
+        let run = graph(folder.path(), depth);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&run), @"
+            graph `g`: 1 warning
+
+            warning: `def initialise` is no method that the server calls, and there is no `initialize`
+             --> <folder>/g/handler.py:5:1
+              |
+            5 |     def initialise(self, kwargs):
+              | ^
+              |
+              = node `py`
+              = help: did you mean `def initialize(self, kwargs)`?
+
+            exit 2
+            warning: no errors, but 1 warning
+            ");
+        }
+    }
+    let handler = ECHO.replace("execute", "Execute");
+    write(folder.path(), PYTHON, &handler);
+    let run = graph(folder.path(), &["check", "g"]);
+    insta::assert_snapshot!(shown(&run), @"
+    graph `g`: 1 error
+
+    error: The Python Node state initialization failed [rule 13]
+     --> <folder>/g/handler.py:2:1
+      |
+    2 |     def Execute(self, inputs):
+      | ^
+      |
+      = node `py`
+      = `execute` cannot be called as it is: found `def Execute`, expected `def execute(self, inputs)`
+      = help: the server calls `execute(inputs)` for each request, with a list of pyovms.Tensor
+
+    exit 1
+    error: the graph `g` cannot be served: 1 error
+    ");
+}
+
+#[test]
+fn a_finalize_that_raises_is_a_warning() {
+    let folder = repository::folder();
+    let handler = format!("{ECHO}\n    def finalize(self):\n        raise OSError('busy')\n");
+    write(folder.path(), PYTHON, &handler);
+    let run = graph(folder.path(), &["check", "g"]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+    let run = graph(folder.path(), &["check", "g", "--initialize"]);
+    insta::assert_snapshot!(run.text(), @r#"
+    graph `g`: 1 warning
+
+    warning: `finalize` in g/handler.py raises OSError: busy
+     --> g/handler.py:6:1
+      |
+    6 |         raise OSError('busy')
+      | ^
+      |
+      = node `py`
+      = Traceback (most recent call last):
+          File "<folder>/g/handler.py", line 6, in finalize
+            raise OSError('busy')
+        OSError: busy
+    "#);
+    assert_eq!(run.code, Some(2));
+}
+
+#[test]
+fn a_model_of_triton_is_told_as_one() {
+    let folder = repository::folder();
+    let class = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n";
+    let import = "import triton_python_backend_utils as pb_utils\n";
+    for handler in [class.to_owned(), format!("{import}{class}")] {
+        write(folder.path(), PYTHON, &handler);
+        let run = graph(folder.path(), &["check", "g"]);
+        assert_eq!(run.code, Some(1));
+        let help = "= help: the file is a model of Triton's Python backend, which alone has TritonPythonModel";
+        assert!(run.text().contains(help), "{}", run.text());
+        assert!(run.text().contains("docs/triton.md"), "{}", run.text());
+        assert!(!run.text().contains("install"), "{}", run.text());
+    }
+}
+
+#[test]
 fn a_server_warns_of_methods_that_cannot_be_called() {
     let mut config = Config::of(&[]);
     let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
@@ -460,7 +548,7 @@ fn a_generator_is_noted() {
         let run = graph(folder.path(), flags);
         let all = shown(&run);
         insta::allow_duplicates! {
-            insta::assert_snapshot!(all.strip_suffix(note).expect("the note is the end"), @r"
+            insta::assert_snapshot!(all.strip_suffix(note).expect("the note is the end"), @"
             graph `words`: no errors
               note: node `model` is a generator: a unary request gets its first outputs; `ovms infer words --stream`, ModelStreamInfer, and generate_stream return all of them
               note: the configuration file words/config.json was used

@@ -148,6 +148,32 @@ fn the_traceback_of_a_handler_comes_first() {
     }
 }
 
+#[test]
+fn what_the_end_of_a_handler_raises_is_shown() {
+    let folder = repository::folder();
+    let handler = TELLING
+        .replace("self.note('destroyed ')", "raise KeyError('state')")
+        .replace("self.note('finalized')", "raise OSError('busy')");
+    write(&folder.path().join("g"), PYTHON, &handler);
+    let run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+        .args(["graph", "run", "g", "-i", "in=a"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0));
+    let shown = String::from_utf8(run.stderr).unwrap();
+    for (method, error) in [
+        ("destroy_state", "KeyError: 'state'"),
+        ("finalize", "OSError: busy"),
+    ] {
+        let head = format!(
+            "warning: Failed to process python node {method} method:\nTraceback (most recent call last):\n"
+        );
+        let (_, rest) = shown.split_once(&head).unwrap_or_else(|| panic!("{shown}"));
+        assert!(rest.contains(&format!("\n{error}\n")), "{shown}");
+    }
+}
+
 /// Reads lines up to one that contains a text; returns them.
 pub(super) fn until(lines: &mut impl BufRead, text: &str) -> String {
     let mut all = String::new();

@@ -137,6 +137,8 @@ fn a_detection_is_written_checked_run_and_tested() {
     wrote nodes/page/pyovms.pyi
     next: ovms pipeline check nodes/page/config.json
           ovms pipeline run nodes/page/config.json -i @IMAGE.png
+          ovms graph stubs
+          python3 -m unittest discover nodes/page
           ovms serve --config-path nodes/page/config.json --port 9000
           ovms infer page -i @IMAGE.png
     ");

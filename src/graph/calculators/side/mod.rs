@@ -131,21 +131,27 @@ fn to_stream(ask: Ask<'_>) -> Ask<'_> {
     let tick = node.inputs.find("TICK", 0).is_some();
     let timed = tag == "AT_TIMESTAMP";
     let time = node.side_inputs.find("TIMESTAMP", 0).is_some();
-    ask.demand(one && TIMES.contains(&tag), || {
-        let times = TIMES.join(", ");
-        format!("expected output streams of one tag among {times}")
-    })
-    .demand(ticks == tick, || {
-        "expected the input stream TICK together with outputs AT_TICK or AT_FIRST_TICK".to_owned()
-    })
-    .demand(timed == time, || {
-        "expected the side packet TIMESTAMP together with outputs AT_TIMESTAMP".to_owned()
-    })
-    .takes("TICK", Count::Optional, &PacketType::Any)
-    .needs("", Count::Exactly(node.outputs.len()), &PacketType::Any)
-    .needs("TIMESTAMP", Count::Optional, &PacketType::Int)
-    .gives(EVERY, Count::Some, &PacketType::Any)
-    .settles_if(ticks)
+    let mut ask = ask
+        .demand(one && TIMES.contains(&tag), || {
+            let times = TIMES.join(", ");
+            format!("expected output streams of one tag among {times}")
+        })
+        .demand(ticks == tick, || {
+            "expected the input stream TICK together with outputs AT_TICK or AT_FIRST_TICK"
+                .to_owned()
+        })
+        .demand(timed == time, || {
+            "expected the side packet TIMESTAMP together with outputs AT_TIMESTAMP".to_owned()
+        })
+        .takes("TICK", Count::Optional, &PacketType::Any)
+        .needs("", Count::Exactly(node.outputs.len()), &PacketType::Any)
+        .needs("TIMESTAMP", Count::Optional, &PacketType::Int)
+        .gives(EVERY, Count::Some, &PacketType::Any)
+        .settles_if(ticks);
+    // As they are sent.
+    let outputs = 0..ask.contract.outputs.len();
+    ask.contract.outputs = outputs.map(PacketType::SameAsSide).collect();
+    ask
 }
 
 fn send_all(context: &mut CalculatorContext<'_>, at: Timestamp) {

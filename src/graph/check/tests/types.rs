@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{each_reported, sound};
-use crate::graph::packet::{PacketType, TensorKind};
+use super::{check, each_reported, sound};
+use crate::graph::{
+    calculators,
+    packet::{PacketType, TensorKind},
+};
 
 #[test]
 fn both_ends_agree() {
@@ -38,6 +41,36 @@ Failed to initialize mediapipe graph - node `c`: the side packet "MAX:s" takes i
 Failed to initialize mediapipe graph - node `m`: the side packet "SESSION:py" takes session, but is Python node resources
   12: graph.pbtxt:2:88: node `m`: the side packet "SESSION:py" takes session, but is Python node resources
 "#);
+}
+
+#[test]
+fn parameters_of_requests_are_no_tensors() {
+    let graph = |side: &str, node: &str| {
+        format!(
+            "input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
+             node {{ name: 'v' calculator: 'SidePacketToStreamCalculator' input_side_packet: '{side}' output_stream: 'AT_ZERO:value' }}
+             node {{ name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py' input_stream: 'IN:in' input_stream: 'VALUE:value' output_stream: 'OUT:out'
+               node_options {{ [a/mediapipe.PythonExecutorCalculatorOptions] {{ handler_path: 'm.py' }} }} }} {node}"
+        )
+    };
+    let reported = |text: String| {
+        let text = text.lines().map(str::trim_start).collect::<Vec<_>>();
+        match check(&text.join("\n"), "graph.pbtxt", calculators::all()) {
+            Ok(_) => String::new(),
+            Err(found) => found.errors[0].to_string(),
+        }
+    };
+    insta::assert_snapshot!(
+        reported(graph("count", "")),
+        @r#"graph.pbtxt:3:139: node `p`: the input "VALUE:value" takes Python tensor, but node "v" sends string or int or bool; a request parameter is no tensor: have clients send it as an input of the graph"#
+    );
+    // What a stream gave as a side packet may be anything.
+    let of_stream = "node { calculator: 'StreamToSidePacketCalculator' input_stream: 'in' output_side_packet: 'x' }";
+    assert_eq!(reported(graph("x", of_stream)), "");
+    // That a side packet is no session is told at a request, as by the C++ server.
+    let session = "input_stream: 'OVTENSOR:x' output_stream: 'OVTENSOR:y'
+        node { calculator: 'OpenVINOInferenceCalculator' input_side_packet: 'SESSION:s' input_stream: 'OVTENSOR:x' output_stream: 'OVTENSOR:y' }";
+    assert_eq!(reported(session.to_owned()), "");
 }
 
 #[test]

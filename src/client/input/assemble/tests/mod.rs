@@ -159,6 +159,12 @@ fn what_the_model_does_not_take_is_refused_by_name() {
     for (arguments, expected) in rows {
         assert_eq!(assemble(arguments, &model(two)).unwrap_err(), *expected);
     }
+    // Graphs have inputs without types.
+    let of_graph = model(&[("a", "INVALID", &[]), ("b", "INVALID", &[])]);
+    assert_eq!(
+        assemble(&["a=1"], &of_graph).unwrap_err(),
+        "found no value for input `b` (type not told)"
+    );
     let unreported = model(&[("g", "", &[])]);
     let bytes = Content::Binary(vec![1].into());
     let error = content(None, None, bytes).tensors(&unreported).unwrap_err();
