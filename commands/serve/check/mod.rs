@@ -133,6 +133,12 @@ impl Report {
         places::check_python(&config.settings.flags)?;
         if !self.is_syntax {
             warn_of_taken_ports(&config.settings);
+            if let Some(store) = &config.settings.sequence_store {
+                // No finding: the store may be there by the time of the start.
+                ui::note(&format!(
+                    "note: the check does not ask the sequence store {store}; a start does, and fails without an answer"
+                ));
+            }
         }
         self.has_store = config.settings.sequence_store.is_some();
         for warning in std::mem::take(&mut config.warnings) {
