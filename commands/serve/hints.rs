@@ -233,7 +233,8 @@ fn of_repository(error: &SourceError) -> Option<String> {
     })
 }
 
-fn of_metrics(error: &NameError) -> String {
+/// Returns the next step for a wrong name of a family.
+pub(super) fn of_metrics(error: &NameError) -> String {
     match error {
         NameError::Unknown {
             nearest: Some(nearest),

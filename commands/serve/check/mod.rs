@@ -145,6 +145,8 @@ impl Report {
             self.record(ServeFinding::text(Severity::Warning, warning));
         }
         let environment = config.settings.flags.python_environment.clone();
+        // Those of a file have places there.
+        let metrics = config.settings.metrics.clone();
         match config.source.clone() {
             ConfigSource::Model(model) => {
                 let mut file = FileConfig::default();
@@ -185,6 +187,7 @@ impl Report {
                     Err(error) => self.record(ServeFinding::error(&error)),
                     Ok(()) => {}
                 }
+                self.monitoring(&path, &file);
             }
         }
         self.identities(&config.settings);
@@ -198,11 +201,29 @@ impl Report {
         for error in logging::unwritable(&config.settings.flags) {
             self.record(ServeFinding::text(Severity::Error, error));
         }
-        let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
-            self.record(ServeFinding::error(&error));
+            let hint = hints::of_metrics(&error);
+            self.record(ServeFinding::error(&error).hint(Some(hint.clone())));
+            self.hints.push(hint);
         }
         Ok(())
+    }
+
+    /// Checks the names of metrics in a configuration file, whether there is a port to show them or not.
+    fn monitoring(&mut self, path: &Path, file: &FileConfig) {
+        let Some(metrics) = &file.monitoring else {
+            return;
+        };
+        let names = metrics.families.as_deref().unwrap_or_default();
+        let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) else {
+            return;
+        };
+        let place = error.index(names).and_then(|it| file.metric_places.get(it));
+        let mut found = Diagnostic::new(Severity::Error, error.to_string());
+        found.place = place.cloned();
+        let hint = hints::of_metrics(&error);
+        found.hint = Some(hint);
+        self.record(ServeFinding::in_file(&path.display().to_string(), found));
     }
 
     /// Reads the file of identities, and fetches the key sets of its issuers unless it is about the syntax alone.

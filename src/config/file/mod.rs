@@ -72,6 +72,8 @@ pub struct FileConfig {
     pub refused: Vec<RefusedEntry>,
     /// Metrics settings from `monitoring`; applied only at startup.
     pub monitoring: Option<MetricsSettings>,
+    /// Positions of the names in its `metrics_list`.
+    pub metric_places: Vec<FilePosition>,
     /// Settings that are served, though perhaps not as meant, and those not served yet.
     pub warnings: Vec<Diagnostic>,
 }
@@ -379,7 +381,10 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     if let Some(list) = fields.get("custom_loader_config_list") {
         sections::loaders(list);
     }
-    config.monitoring = fields.get("monitoring").and_then(sections::monitoring);
+    if let Some((monitoring, places)) = fields.get("monitoring").and_then(sections::monitoring) {
+        config.monitoring = Some(monitoring);
+        config.metric_places = places;
+    }
     Some(config)
 }
 
