@@ -306,6 +306,14 @@ impl Report {
             Ok(tls) => {
                 let facts = tls.facts();
                 let (path, end) = (settings.cert.display(), facts.not_after);
+                let file = path.to_string();
+                if let Some(reason) = facts.unfit() {
+                    let hint = CertificateFacts::UNFIT_HINT.to_owned();
+                    let warning = format!("the TLS certificate {path} {reason}");
+                    let finding = ServeFinding::text(Severity::Warning, warning).file(&file);
+                    self.record(finding.hint(Some(hint.clone())));
+                    self.hints.push(hint);
+                }
                 let text = match facts.days_left(SystemTime::now()) {
                     days if days < 0 => format!("has expired: it was valid until {end}"),
                     days if days < CertificateFacts::WARN_DAYS => {
@@ -314,7 +322,6 @@ impl Report {
                     _ => return,
                 };
                 let warning = format!("the TLS certificate {path} {text}");
-                let file = path.to_string();
                 self.record(ServeFinding::text(Severity::Warning, warning).file(&file));
             }
         }

@@ -584,6 +584,28 @@ fn curl_commands_have_the_flags_of_tls() {
 }
 
 #[test]
+fn a_certificate_that_clients_refuse_is_warned_of() {
+    let made = Certificates::new();
+    // As `openssl req -x509 -subj /CN=localhost` makes it.
+    made.write_nameless_authority("server");
+    let pair = made.server("server");
+    let mut command = cli::command();
+    command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
+    let run = cli::run(command.arg(model("dummy")).args(&pair));
+    assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
+    let reason = "server.pem is marked as one of an authority (CA:TRUE) and has no subject alternative names";
+    let hint = "-addext subjectAltName=DNS:HOST -addext basicConstraints=critical,CA:FALSE`";
+    assert!(run.stderr.contains(reason), "{}", run.stderr);
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let server = start(&made, &[]);
+    let log = server.wait_log(reason);
+    assert!(log.contains(" WARN ") && log.contains(hint), "{log}");
+    let ca = pair[1].clone();
+    let run = infer(&server, "kserve-grpc", &["--cacert", &ca]);
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
+}
+
+#[test]
 fn a_check_reads_the_files() {
     let made = Certificates::new();
     made.write("server", 3);
