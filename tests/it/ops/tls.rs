@@ -101,6 +101,22 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
             &format!("write `--url {scheme}://{plain}`"),
         );
     }
+    // Without TLS at the port of the other transport, the first hint leads there.
+    for (port, hint) in [
+        (server.rest_port, "https://localhost:"),
+        (server.port, "grpcs://localhost:"),
+    ] {
+        let plain = match hint.starts_with("https") {
+            true => format!("localhost:{port}"),
+            false => format!("http://localhost:{port}"),
+        };
+        let with = format!("{hint}{port}");
+        let run = cli::ovms(["infer", "dummy", "--zeros", "--url", &plain]);
+        unreached(&run, "is asked over TLS", &format!("write `--url {with}`"));
+        let words = ["infer", "dummy", "--zeros", "--output", "json", "--cacert", &ca];
+        let run = cli::run(cli::command().args(words).args(["--url", &with]));
+        good(&run, &with);
+    }
     // The wrong port: what both ends speak differs.
     let wrong = format!("https://localhost:{}", server.port);
     let words = [
