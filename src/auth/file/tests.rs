@@ -59,10 +59,10 @@ fn identities_have_what_the_file_gives_them() {
 fn the_key_of_the_client_is_told_from_the_lines_of_the_file() {
     let key = ApiKey::generate().unwrap();
     let whole = format!("{}\n\n{}", key.text(), identity(""));
-    let expected = "auth.toml:1:45: found an API key itself (the first line that `ovms key new` prints is the key, which is for the client \
-                    alone: remove it here, and keep the lines from [[identity]] on)";
     let said = refused(&whole);
-    assert!(said.ends_with(&expected[expected.find(" found").unwrap()..]), "{said}");
+    let expected = "found an API key itself (the first line that `ovms key new` prints is the key, which is for the client \
+                    alone: remove it here, and keep the lines from [[identity]] on)";
+    assert!(said.ends_with(expected), "{said}");
     assert!(said.contains("auth.toml:1:") && !said.contains(key.text()), "{said}");
     let below = format!("{}\n{}", identity(""), key.text());
     assert!(refused(&below).contains("found an API key itself (the first line"));

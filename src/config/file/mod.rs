@@ -90,6 +90,12 @@ impl FileConfig {
         found.map(|it| &it.place)
     }
 
+    /// Returns the position of a key of a model, or that of its base path if it does not have the key.
+    pub fn key(&self, model: &str, key: &str) -> Option<&FilePosition> {
+        let found = self.base_path_of(model)?;
+        Some(found.keys.get(key).unwrap_or(&found.place))
+    }
+
     fn base_path_of(&self, model: &str) -> Option<&BasePath> {
         self.base_paths.iter().find(|it| it.model == model)
     }
@@ -102,6 +108,8 @@ pub struct BasePath {
     pub model: String,
     /// Its position.
     pub place: FilePosition,
+    /// Positions of all keys of the model.
+    pub keys: FilePositions,
     /// Whether it goes through `..`, which is not accepted.
     pub goes_up: bool,
 }

@@ -418,10 +418,14 @@ pub struct FilePositions {
 }
 
 impl FilePositions {
+    /// Returns the place of the value of a key that it has.
+    pub fn get(&self, key: &str) -> Option<&FilePosition> {
+        let mut keys = self.keys.iter();
+        keys.find(|(name, _)| name == key).map(|(_, place)| place)
+    }
+
     /// Returns the place of the value of a key; that of the object if it does not have the key.
     pub fn of(&self, key: &str) -> &FilePosition {
-        let mut keys = self.keys.iter();
-        keys.find(|(name, _)| name == key)
-            .map_or(&self.own, |(_, place)| place)
+        self.get(key).unwrap_or(&self.own)
     }
 }
