@@ -41,16 +41,29 @@ const OTHERS: [(&str, &str, &str); 9] = [
     ("plan", "TensorRT", FROM_TENSORRT),
     ("engine", "TensorRT", FROM_TENSORRT),
     ("trt", "TensorRT", FROM_TENSORRT),
-    ("savedmodel", "TensorFlow", "move what is in it one folder up"),
+    (
+        "savedmodel",
+        "TensorFlow",
+        "move what is in it one folder up",
+    ),
     ("graphdef", "TensorFlow", "rename it to *.pb"),
-    ("keras", "Keras", "export it with `model.export`, which writes a SavedModel"),
-    ("h5", "Keras", "export it with `model.export`, which writes a SavedModel"),
+    (
+        "keras",
+        "Keras",
+        "export it with `model.export`, which writes a SavedModel",
+    ),
+    (
+        "h5",
+        "Keras",
+        "export it with `model.export`, which writes a SavedModel",
+    ),
 ];
 
 const FROM_PYTORCH: &str = "no PyTorch runs here; export it with `torch.onnx.export`, or convert it in Python with \
      `openvino.convert_model` and `openvino.save_model`";
 
-const FROM_TENSORRT: &str = "it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of";
+const FROM_TENSORRT: &str =
+    "it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of";
 
 /// Returns what to add to the error of a folder without a model, if there is one in a form of other servers; empty if there
 /// is none. Blocks.
@@ -58,13 +71,18 @@ fn of_others(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     names.sort();
-    let found = names.iter().find_map(|path| {
-        let ending = path.extension()?.to_str()?;
-        let (_, whose, next) = OTHERS.iter().find(|(other, ..)| *other == ending)?;
-        let name = path.file_name()?.to_string_lossy();
-        Some(format!("; found {name} of {whose}: {next}"))
-    });
-    found.unwrap_or_default()
+    let mut found = names.iter().filter_map(|path| of_other_server(path));
+    found
+        .next()
+        .map_or_else(String::new, |found| format!("; found {found}"))
+}
+
+/// Returns whose a model is that no server here reads, by the name of its file or folder, and what to do with it.
+pub fn of_other_server(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    let (_, whose, next) = OTHERS.iter().find(|(other, ..)| *other == ending)?;
+    let name = path.file_name()?.to_string_lossy();
+    Some(format!("{name} of {whose}: {next}"))
 }
 
 /// Returns the files of a model that is given as one of them, whether they are there or not.
