@@ -63,7 +63,10 @@ fn the_key_of_the_client_is_told_from_the_lines_of_the_file() {
     let expected = "found an API key itself (the first line that `ovms key new` prints is the key, which is for the client \
                     alone: remove it here, and keep the lines from [[identity]] on)";
     assert!(said.ends_with(expected), "{said}");
-    assert!(said.contains("auth.toml:1:") && !said.contains(key.text()), "{said}");
+    assert!(
+        said.contains("auth.toml:1:") && !said.contains(key.text()),
+        "{said}"
+    );
     let below = format!("{}\n{}", identity(""), key.text());
     assert!(refused(&below).contains("found an API key itself (the first line"));
     // Others are errors of the format.

@@ -113,7 +113,9 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
         let with = format!("{hint}{port}");
         let run = cli::ovms(["infer", "dummy", "--zeros", "--url", &plain]);
         unreached(&run, "is asked over TLS", &format!("write `--url {with}`"));
-        let words = ["infer", "dummy", "--zeros", "--output", "json", "--cacert", &ca];
+        let words = [
+            "infer", "dummy", "--zeros", "--output", "json", "--cacert", &ca,
+        ];
         let run = cli::run(cli::command().args(words).args(["--url", &with]));
         good(&run, &with);
     }
