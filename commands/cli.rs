@@ -8,8 +8,11 @@ use clap::{
 };
 
 use crate::{
-    bench, completions, doctor, error::Failure, graph, infer, key, man, pipeline, serve, setup,
-    spelling, ui,
+    bench, completions, doctor,
+    error::Failure,
+    graph, infer, key, man, pipeline,
+    quiet::{is_quiet, with_quiet_in_front},
+    serve, setup, spelling, ui,
 };
 
 /// Beginning of the short help, which has to fit 24 lines.
@@ -46,7 +49,7 @@ says what they mean there.";
 pub(crate) struct Cli {
     /// Suppress progress and informational messages
     #[arg(short, long, global = true, help_heading = "Output")]
-    quiet: bool,
+    pub(crate) quiet: bool,
 
     #[command(subcommand)]
     command: Command,
@@ -92,14 +95,16 @@ enum Command {
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let args = with_subcommand(args.into_iter().collect());
-    let mut args = without_help_for_help(&Cli::command(), args);
+    let command = Cli::command();
+    let args = with_quiet_in_front(&command, args);
+    let mut args = without_help_for_help(&command, args);
     let name = 1 + args.iter().skip(1).take_while(|arg| is_quiet(arg)).count();
     let is_serve = args.get(name).is_some_and(|name| name == "serve");
     if is_serve {
         let flags = serve::normalized(&args[name + 1..]);
         args.splice(name + 1.., flags);
     } else {
-        args = spelling::normalized(&Cli::command(), args);
+        args = spelling::normalized(&command, args);
     }
     let flags = args.get(name + 1..).unwrap_or_default();
     let parsed = match is_serve {
@@ -132,7 +137,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     }
 }
 
-fn parse(args: &[OsString]) -> Result<Cli, Failure> {
+pub(crate) fn parse(args: &[OsString]) -> Result<Cli, Failure> {
     let command = with_defaults_apart(without_empty_variables(Cli::command()));
     let command = with_short_help(command);
     let command = with_whole_headers(command, args);
@@ -327,11 +332,6 @@ fn variable(error: &clap::Error) -> Option<String> {
     Some(arg.get_env()?.to_string_lossy().into_owned())
 }
 
-/// Returns whether an argument is the one that may stand before a subcommand as well.
-fn is_quiet(arg: &OsString) -> bool {
-    arg == "--quiet" || arg == "-q"
-}
-
 /// Converts an error of clap to a failure; help and version are printed and are no failure.
 fn explain(error: clap::Error, args: &[OsString]) -> Failure {
     match error.kind() {
@@ -376,6 +376,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
+                .may_hint(of_directive(&error))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value is that of the environment variable {name}")
@@ -437,6 +438,7 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     match flag {
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
+        "--csv" => Some("--output csv"),
         "--npy" => Some("--output npy"),
         "--rate" | "-r" | "--samplerate" => Some("--sample-rate HZ"),
         "--wait-ready" | "--wait-for-ready" | "--wait-seconds" => Some("--wait 60"),
@@ -503,6 +505,18 @@ fn one_by_one(error: &clap::Error) -> Option<String> {
         "repeat `-i` for each file, or give a pattern with the end of their names: `-i '@DIR/*.png'`"
             .to_owned()
     })
+}
+
+/// Returns what to write for a path that is the value of a flag of `serve` for files, which is true or false.
+fn of_directive(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let flag = text(ContextKind::InvalidArg)?.strip_prefix("--")?;
+    let is_path = |it: &str| it.contains(['/', '.']) || std::path::Path::new(it).exists();
+    let value = text(ContextKind::InvalidValue).filter(|it| is_path(it))?;
+    serve::path_behind(flag.split('[').next()?, value)
 }
 
 /// Returns the command that serves a path that stands in place of a subcommand.

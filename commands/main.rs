@@ -20,6 +20,7 @@ mod logging;
 mod man;
 mod pipeline;
 mod places;
+mod quiet;
 mod serve;
 mod setup;
 mod spelling;

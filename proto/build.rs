@@ -5,7 +5,7 @@
 use std::{env, fs, path::PathBuf};
 
 /// Answers that REST has as JSON, whose members are in the order of the fields.
-const JSON: [&str; 18] = [
+const JSON: [&str; 19] = [
     ".inference.InferBatchStatistics",
     ".inference.InferStatistics",
     ".inference.ModelConfig",
@@ -16,6 +16,7 @@ const JSON: [&str; 18] = [
     ".inference.ModelSequenceBatching",
     ".inference.ModelStatistics",
     ".inference.ModelTransactionPolicy",
+    ".inference.ReloadFailure",
     ".inference.RepositoryIndexResponse",
     ".inference.ServerMetadataResponse",
     ".inference.StatisticDuration",
@@ -95,6 +96,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .field_attribute(
             ".inference.ModelMetadataResponse.properties",
             "#[serde(skip_serializing_if = \"::std::collections::BTreeMap::is_empty\")]",
+        )
+        .field_attribute(
+            ".inference.ServerMetadataResponse.reload_failure",
+            "#[serde(skip_serializing_if = \"Option::is_none\")]",
         )
         .type_attribute(".tensorflow.TensorInfo", CAMEL_CASE)
         .type_attribute(".tensorflow.TensorShapeProto", CAMEL_CASE)

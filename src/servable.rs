@@ -2,6 +2,9 @@
 
 use crate::tensor::{DataType, Layout, PartialShape, byte_size};
 
+/// Reason in lists of models for one that is no longer configured.
+pub const REMOVED: &str = "removed from the configuration";
+
 /// One input or output of a servable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {

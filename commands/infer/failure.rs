@@ -175,7 +175,9 @@ pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
 
 /// Returns the failure for a model that failed to load; `failed` has its name and its errors.
 pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
-    client(error).hint(format!("the server has failed to load {failed}"))
+    let failure = client(error);
+    let hint = refusal::failed_to_load(failure.message(), failed);
+    failure.hint(hint)
 }
 
 /// Returns the failure for an unknown model; `known` are the models of the server.

@@ -108,6 +108,7 @@ impl Job {
             &args.sequence,
             &mut args.inputs.inputs,
             &args.request.param,
+            &server.headers,
             format,
             server.api,
         )?;

@@ -1,19 +1,26 @@
 //! Tensors of a response, in a line or a table.
 
-use std::{fmt::Display, time::Duration};
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use ovms::{
     client::{
         ClientResponse, ModelProperties, Opaque,
-        output::{self, OfSequence, Summary, hexadecimal, number},
+        output::{self, CsvError, OfSequence, Summary, hexadecimal, number},
     },
     tensor::{ShapeText, Tensor, TensorMap, named, npy},
 };
 
-use super::{run::Show, saved::if_widened, sequence::Whole};
+use super::{
+    args::TextFormat, failure::several_outputs, ranking::detections_table, run::Show,
+    saved::if_widened, sequence::Whole,
+};
 use crate::{
     error::Failure,
-    ui::{self, Look, NOTHING, Table, visible},
+    ui::{self, Look, NOTHING, Table, counted, visible, visible_lines},
 };
 
 /// Maximum number of rows of a batch that stand below a table with their files.
@@ -26,6 +33,14 @@ pub(super) fn model(answer: &ClientResponse) -> String {
         "" => format!("Model `{name}`"),
         version => format!("Model `{name}`, version {version}"),
     }
+}
+
+/// Returns the failure of an answer that fits no table with those before it.
+pub(super) fn no_lines(error: &CsvError) -> Failure {
+    let hint = "`--output json` has each answer by itself; `--output-name` asks for one output";
+    Failure::failed("cannot write the answer as `--output csv`")
+        .caused_by(error)
+        .hint(hint)
 }
 
 /// Ends a line of JSON.
@@ -115,6 +130,13 @@ pub(super) fn show(
     match show {
         Show::Table => print_table(outputs_table(answer), of_a_batch(&answer.outputs, files)),
         Show::Json => ui::print(json_line(output::answer_json(answer, sequence, files))),
+        Show::Csv => {
+            note_id(sequence);
+            if let Some(note) = if_uneven(answer) {
+                ui::note(&note);
+            }
+            ui::print(as_shown(output::answer_csv(answer, files)))
+        }
         Show::Npy => {
             let (name, tensor) = one()?;
             if let Some(note) = if_widened(name, tensor.dtype()) {
@@ -135,19 +157,65 @@ pub(super) fn show(
             note_id(sequence);
             ui::print(data)
         }
-        Show::Top { ranking, is_json } => {
+        Show::Top { ranking, format } => {
+            let is_all = only.is_none() || answer.outputs.len() == 1;
+            let found = is_all.then(|| ranking.detections(answer, of_model));
+            if let Some(found) = found.flatten() {
+                return match format {
+                    TextFormat::Table => print_table(detections_table(&found, files), &[]),
+                    TextFormat::Json => {
+                        let json = output::detections_json(answer, sequence, &found, files);
+                        ui::print(json_line(json))
+                    }
+                    TextFormat::Csv => {
+                        note_id(sequence);
+                        ui::print(as_shown(output::detections_csv(&found, files)))
+                    }
+                };
+            }
+            if only.is_none() {
+                let names = answer.outputs.iter().map(|(name, _)| name.clone());
+                return Err(several_outputs(&names.collect::<Vec<_>>()));
+            }
             let (name, tensor) = one()?;
             let mut ranked = ranking.of(name, tensor, of_model.labels_of(name))?;
             ranked.files = files_of_rows(tensor, ranked.rows.len(), files);
-            if *is_json {
-                let (rows, labels) = (&ranked.rows, ranked.labels);
-                let json =
-                    output::ranking_json(answer, sequence, name, rows, labels, &ranked.files);
-                return ui::print(json_line(json));
+            let (rows, labels, files) = (&ranked.rows, ranked.labels, &ranked.files);
+            match format {
+                TextFormat::Table => print_table(ranked.table(), &[]),
+                TextFormat::Json => {
+                    let json = output::ranking_json(answer, sequence, name, rows, labels, files);
+                    ui::print(json_line(json))
+                }
+                TextFormat::Csv => {
+                    note_id(sequence);
+                    ui::print(as_shown(output::ranking_csv(rows, labels, files)))
+                }
             }
-            print_table(ranked.table(), &[])
         }
     }
+}
+
+/// Returns lines of CSV as stdout takes them: at a terminal, with what would steer it escaped.
+pub(super) fn as_shown(lines: Vec<u8>) -> Vec<u8> {
+    if !io::stdout().is_terminal() {
+        return lines;
+    }
+    let text = String::from_utf8_lossy(&lines);
+    visible_lines(&text).into_owned().into_bytes()
+}
+
+/// Returns the note about outputs that have other numbers of rows, where cells of a table in CSV are empty.
+pub(super) fn if_uneven(answer: &ClientResponse) -> Option<String> {
+    let counts = output::row_counts(answer);
+    let rows = counts.iter().map(|(_, count)| *count).max()?;
+    let (name, fewer) = counts
+        .iter()
+        .find(|(_, count)| *count != rows && *count != 1)?;
+    let found = counted(*fewer, "row");
+    Some(format!(
+        "note: output `{name}` has {found} and another one {rows}: its cells are empty behind them"
+    ))
 }
 
 /// Returns the headline: the model and the latency.

@@ -4,8 +4,8 @@ use std::{fs, path::PathBuf};
 
 use ovms::{
     client::{
-        TensorMetadata,
-        output::{self, Ranked, TopError, number},
+        ClientResponse, ModelProperties, TensorMetadata,
+        output::{self, Detections, Ranked, TopError, number},
     },
     tensor::{DataType, Dim, Tensor, values::Value},
 };
@@ -20,6 +20,8 @@ use crate::{
 #[command(next_help_heading = "Output")]
 pub(crate) struct RankingArgs {
     /// Show the K highest scores of the last axis of the output
+    ///
+    /// With `ovms infer`, of boxes with scores, as detectors answer, the K boxes with the highest.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
@@ -117,9 +119,26 @@ impl Ranking {
         })
     }
 
+    /// Finds things that were found on images, if the outputs leave no doubt that they are that; `of_model` has the names
+    /// of the model's classes.
+    pub(super) fn detections<'a>(
+        &'a self,
+        answer: &'a ClientResponse,
+        of_model: &'a ModelProperties,
+    ) -> Option<Detections<'a>> {
+        output::detections(answer, self.count, |name| match &self.labels {
+            Some(labels) => &labels.names,
+            None => of_model.labels_of(name),
+        })
+    }
+
     /// Refuses an output that has no ranking, and labels that are not those of its scores, as far as the
     /// metadata of the model tells.
     pub(super) fn check(&self, output: &TensorMetadata) -> Result<(), Failure> {
+        // Labels are of classes there, and not of numbers.
+        if output::may_be_detection_output(output) {
+            return Ok(());
+        }
         if output.dtype() == Some(DataType::String) {
             let error = TopError::Unordered(DataType::String);
             return Err(no_ranking(&output.name, &error));
@@ -182,6 +201,52 @@ impl RankedOutput<'_> {
         }
         table
     }
+}
+
+/// Returns the table of things that were found, with columns for the image and its file if there are several, and for
+/// what they are if that is known.
+pub(super) fn detections_table(found: &Detections<'_>, files: &[String]) -> Table {
+    let several = found.images.len() > 1;
+    let files = if several { files } else { &[] };
+    let mut all = found.images.iter().flatten();
+    let has_classes = all.any(|it| it.class.is_some() || it.label.is_some());
+    let mut table = Table::new();
+    if several {
+        table = table.right(["row"]);
+        if !files.is_empty() {
+            table = table.left(["file"]);
+        }
+    }
+    table = table.right(["rank"]);
+    if has_classes {
+        table = table.left(["label"]);
+    }
+    let bounds = match found.has_corners {
+        true => "box (x_min, y_min, x_max, y_max)",
+        false => "box",
+    };
+    table = table.right(["score"]).left([bounds]);
+    for (image, detections) in found.images.iter().enumerate() {
+        for (place, it) in detections.iter().enumerate() {
+            let mut cells = Vec::new();
+            if several {
+                cells.push(image.to_string());
+                if !files.is_empty() {
+                    let file = files.get(image);
+                    cells.push(file.map_or_else(String::new, |file| visible(file).into_owned()));
+                }
+            }
+            cells.push((place + 1).to_string());
+            if has_classes {
+                let label = it.label.as_ref().map(|label| visible(label).into_owned());
+                let class = it.class.map(|class| class.to_string());
+                cells.push(label.or(class).unwrap_or_else(|| ui::NOTHING.to_owned()));
+            }
+            cells.extend([score(it.score), it.bounds.map(score).join(", ")]);
+            table.row(cells);
+        }
+    }
+    table
 }
 
 fn score(score: Value<'_>) -> String {

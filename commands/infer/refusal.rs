@@ -66,6 +66,18 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
     }
 }
 
+/// Returns what is known of a model that failed to load, beyond what a server says to the request; `failed` has its name
+/// and its errors.
+pub(super) fn failed_to_load(message: &str, failed: &str) -> String {
+    let (name, errors) = failed.split_once(": ").unwrap_or((failed, ""));
+    let without_version = errors.split_once(": ").map_or(errors, |(_, error)| error);
+    // Most servers leave it to their lists.
+    match !errors.is_empty() && message.contains(without_version) {
+        true => format!("the server has failed to load {name}: its log has more"),
+        false => format!("the server has failed to load {failed}"),
+    }
+}
+
 /// Texts of servers before the place of an image in its batch, from 0 on.
 const IMAGE_MARKS: [&str; 3] = [
     "Image parsing failed - image ",
@@ -190,7 +202,20 @@ pub(crate) fn declared(message: &str) -> Option<String> {
 mod tests {
     use ovms::client::{ServerError, ServerErrorCode};
 
-    use super::{declared, image_named, next_steps};
+    use super::{declared, failed_to_load, image_named, next_steps};
+
+    #[test]
+    fn a_reason_that_a_server_gives_is_told_once() {
+        let failed = "`m`: version 1: no file";
+        for (message, expected) in [
+            ("is not found - version 1: no file", "`m`: its log has more"),
+            ("is not loaded yet - no file", "`m`: its log has more"),
+            ("is not found", failed),
+        ] {
+            let expected = format!("the server has failed to load {expected}");
+            assert_eq!(failed_to_load(message, failed), expected);
+        }
+    }
 
     #[test]
     fn an_image_that_a_server_names_has_its_file() {

@@ -5,15 +5,15 @@ use std::{path::PathBuf, time::Instant};
 use ovms::{
     client::{
         Api, Client, ClientError, ClientOptions, ModelId, ModelMetadata, ModelStatus, Request,
-        TensorForm, VersionStatus,
+        TensorForm, TensorMetadata, VersionStatus,
         load::{LoadPlan, LoadTarget, Until},
-        speaks_tls,
+        output, speaks_tls,
     },
     tensor::TensorMap,
 };
 
 use super::{
-    args::{Format, InferArgs, LoadArgs, OutputArgs},
+    args::{Format, InferArgs, LoadArgs, OutputArgs, TextFormat},
     curl, explain, failure,
     feed::RequestPlan,
     handshake,
@@ -89,6 +89,7 @@ impl Job {
         };
         let shows_each = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.shows_each());
         let only = match show.needs_one_output() && !shows_each {
+            true if self.may_be_detections(show, &model) => None,
             true => Some(the_output(&self.outputs, &model)?),
             false => None,
         };
@@ -109,12 +110,24 @@ impl Job {
         };
         // What cannot be saved leaves nothing on stdout.
         let saved = match save {
-            Some(path) => saved::save(&sent.answer, path)?,
+            Some(path) => saved::save(&sent.answer, &sent.files, path)?,
             None => Vec::new(),
         };
         outputs::show(&sent, show, only.as_deref(), &model.properties)?;
         saved.iter().for_each(|note| ui::note(note));
         sent.left.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether the highest scores are those of boxes, which several outputs have.
+    fn may_be_detections(&self, show: &Show, model: &ModelMetadata) -> bool {
+        // The steps of a sequence have another axis.
+        let is_whole = matches!(self.sequence, Some(Sequence::All(_)));
+        let is_asked = |output: &&TensorMetadata| {
+            self.outputs.is_empty() || self.outputs.contains(&output.name)
+        };
+        matches!(show, Show::Top { .. })
+            && !is_whole
+            && output::may_be_detections(model.outputs.iter().filter(is_asked))
     }
 
     /// Refuses what cannot be done with the answer, as far as the metadata of the model tells it before.
@@ -412,6 +425,7 @@ pub(super) enum Task {
 pub(super) enum Show {
     Table,
     Json,
+    Csv,
     /// Single output as a NumPy file.
     Npy,
     /// Bytes of a single output.
@@ -419,7 +433,7 @@ pub(super) enum Show {
     /// Highest scores of a single output.
     Top {
         ranking: Ranking,
-        is_json: bool,
+        format: TextFormat,
     },
 }
 
@@ -427,7 +441,7 @@ impl Show {
     /// Returns whether this shows exactly one output.
     pub(super) const fn needs_one_output(&self) -> bool {
         match self {
-            Self::Table | Self::Json => false,
+            Self::Table | Self::Json | Self::Csv => false,
             Self::Npy | Self::Raw | Self::Top { .. } => true,
         }
     }
@@ -448,12 +462,14 @@ impl Task {
             return Ok(Self::Measure { plan, is_json });
         }
         let format = output.output;
-        if output.ranking.is_given() && matches!(format, Format::Npy | Format::Raw) {
-            return Err(no_single_output("a ranking"));
-        }
+        let of_ranking = match output.ranking.is_given() {
+            true => format.of_text("a ranking")?,
+            false => TextFormat::Table,
+        };
         let show = match (format, output.ranking.read()?) {
             (Format::Table, None) => Show::Table,
             (Format::Json, None) => Show::Json,
+            (Format::Csv, None) => Show::Csv,
             (Format::Npy, None) => {
                 ui::refuse_bytes_on_terminal("a .npy file")?;
                 Show::Npy
@@ -462,9 +478,9 @@ impl Task {
                 ui::refuse_bytes_on_terminal("a raw tensor")?;
                 Show::Raw
             }
-            (format, Some(ranking)) => Show::Top {
+            (_, Some(ranking)) => Show::Top {
                 ranking,
-                is_json: format == Format::Json,
+                format: of_ranking,
             },
         };
         if let Some(path) = &output.save {

@@ -1,6 +1,10 @@
 //! `ovms infer --save`: outputs as files, and what is refused before anything is sent.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 use ovms::{
     client::{
@@ -11,7 +15,11 @@ use ovms::{
     whole_file,
 };
 
+use super::outputs::if_uneven;
 use crate::{error::Failure, ui::counted};
+
+/// Kinds of paths that are taken.
+const TAKES: &str = "`--save` takes a file for NumPy (.npy), a table (.csv), or a folder";
 
 /// Name of a file that is not written, for a look at its folder.
 const OUTPUT: &str = "output.npy";
@@ -21,33 +29,37 @@ fn is_of_one(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "npy") && !path.is_dir()
 }
 
+/// Returns whether a path is that of a file for all outputs as CSV, and not of a folder.
+fn is_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "csv") && !path.is_dir()
+}
+
 /// Refuses a place where nothing can be saved, before anything is sent.
 pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
-    if is_of_one(folder) {
+    if is_of_one(folder) || is_csv(folder) {
         return check_written(folder, folder);
     }
     if folder == Path::new("-") {
-        let text = "cannot save to -: `--save` takes a file for NumPy (.npy), or a folder";
-        return Err(Failure::usage(text).hint("`--output npy` writes an output to stdout"));
+        let text = format!("cannot save to -: {TAKES}");
+        let hint = "`--output npy` writes an output to stdout, `--output csv` all of them";
+        return Err(Failure::usage(text).hint(hint));
     }
     let is_like_file = |ending: &str| {
         matches!(
             ending,
-            "json" | "csv" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
+            "json" | "txt" | "bin" | "raw" | "npz" | "png" | "jpg" | "html"
         )
     };
     let ending = folder.extension().and_then(|ending| ending.to_str());
     if ending.is_some_and(is_like_file) && !folder.is_dir() {
-        let text = format!(
-            "cannot save to {}: `--save` takes a file for NumPy (.npy), or a folder",
-            folder.display()
-        );
+        let text = format!("cannot save to {}: {TAKES}", folder.display());
         return Err(Failure::usage(text).hint("other forms go to stdout, as with `--output json`"));
     }
     match folder.is_file() {
         true => {
             let text = format!("cannot save to {}: it is a file", folder.display());
-            Err(Failure::failed(text).hint("`--save` takes a folder, or a file that ends in .npy"))
+            Err(Failure::failed(text)
+                .hint("`--save` takes a folder, or a file that ends in .npy or .csv"))
         }
         // Files that are there may be replaced where no new one can be made.
         false if has_arrays(folder) => Ok(()),
@@ -84,10 +96,23 @@ pub(super) fn check_count(path: &Path, outputs: usize) -> Result<(), Failure> {
     }
 }
 
-/// Saves every output to a folder, or the only one to a file; returns the notes about it.
-pub(super) fn save(answer: &ClientResponse, folder: &Path) -> Result<Vec<String>, Failure> {
+/// Saves every output to a folder or a table, or the only one to a file; returns the notes about it.
+///
+/// `files` are those of the images of the request.
+pub(super) fn save(
+    answer: &ClientResponse,
+    files: &[String],
+    folder: &Path,
+) -> Result<Vec<String>, Failure> {
     if is_of_one(folder) {
         return save_one(answer, folder);
+    }
+    if is_csv(folder) {
+        let text = output::answer_csv(answer, files);
+        save_file(folder, |file| file.write_all(&text))?;
+        let found = counted(answer.outputs.len() + answer.opaque.len(), "output");
+        let saved = format!("Saved {found} to {}", folder.display());
+        return Ok(if_uneven(answer).into_iter().chain([saved]).collect());
     }
     let saved = output::save_tensors(&answer.outputs, folder)
         .map_err(|error| Failure::cannot("save to", folder, &error))?;
@@ -112,15 +137,23 @@ fn not_one(path: &Path, count: usize) -> Failure {
     Failure::usage(text).hint(hint)
 }
 
+/// Writes a file, in a folder that is made if it is missing.
+fn save_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder)
+        .and_then(|()| whole_file::replace(path, write))
+        .map_err(|error| Failure::cannot("save to", path, &error))
+}
+
 fn save_one(answer: &ClientResponse, path: &Path) -> Result<Vec<String>, Failure> {
     let mut outputs = answer.outputs.iter();
     let (Some((name, tensor)), None) = (outputs.next(), outputs.next()) else {
         return Err(not_one(path, answer.outputs.len()));
     };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    fs::create_dir_all(folder)
-        .and_then(|()| whole_file::replace(path, |file| npy::write(tensor, file)))
-        .map_err(|error| Failure::cannot("save to", path, &error))?;
+    save_file(path, |file| npy::write(tensor, file))?;
     let saved = format!("Saved `{name}` to {}", path.display());
     let widened = if_widened(name, tensor.dtype());
     Ok(widened.into_iter().chain([saved]).collect())
@@ -147,6 +180,7 @@ mod tests {
             (Path::new("results"), true),
             (folder.path(), true),
             (Path::new("-"), false),
+            (Path::new("a.csv"), true),
             (Path::new("a.json"), false),
             (&file, false),
             (&folder.path().join("new/folder/a.npy"), true),

@@ -15,11 +15,11 @@ use ovms::client::{
     Api, CallPhase, Client, ClientError, ClientOptions, ModelMetadata, Request, RequestSender,
     ResponseReceiver, StreamAnswer, StreamEvent,
     input::{Argument, Inputs},
-    output,
+    output::{self, CsvTable},
 };
 
 use super::{
-    args::{Format, of_stdin},
+    args::{Format, TextFormat, of_stdin},
     failure,
     feed::{Origin, RequestFeed, RequestPlan, Role},
     outputs,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     error::{Failure, FailureKind},
-    ui::{self, Counter, OutputFormat, counted},
+    ui::{self, Counter, counted},
 };
 
 #[derive(Debug, Clone, clap::Args)]
@@ -45,7 +45,7 @@ pub(in crate::infer) struct StreamArgs {
     /// them by name or as REST requests do, `timestamp`, `parameters` and `id` are the request's own.
     ///
     /// With `--output json` each answer is one object in a line, and so is each error, as
-    /// `{"error": "…"}`. Errors that do not end the stream show in the exit code at the end.
+    /// `{"error": "…"}`; with `--output csv` all answers are one table. Errors that do not end the stream show in the exit code at the end.
     /// `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
     ///
     /// Over kserve-rest each request has a stream of its own, of server-sent events: Triton's
@@ -86,7 +86,7 @@ pub(in crate::infer) struct StreamArgs {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::infer) struct Plan {
     pub(in crate::infer) requests: RequestPlan,
-    format: OutputFormat,
+    format: TextFormat,
     /// Whether lines are sent behind one that is no request.
     keeps_going: bool,
 }
@@ -108,7 +108,7 @@ impl Plan {
             let text = format!("`--stream` does not fit `--api {api}`");
             return Err(Failure::usage(text).hint("kserve-grpc and kserve-rest have streams"));
         }
-        let format = format.of_many("a stream")?;
+        let format = format.of_text("a stream")?;
         let source = match (&args.requests, of_stdin(inputs)?, axis) {
             (Some(_), Some(_), _) => {
                 return Err(Failure::usage("`--requests` does not fit `-i -`")
@@ -171,6 +171,7 @@ pub(in crate::infer) async fn run(
         writer,
         bar: Counter::start("answer", None, true, plan.requests.has_lines()),
         format: plan.format,
+        table: CsvTable::with_leading(&["answer", "timestamp", "id"]),
         sent: &sent,
         unread: &unread,
         came: 0,
@@ -185,7 +186,7 @@ pub(in crate::infer) async fn run(
 /// Report of lines that are no requests, where the next ones are sent all the same.
 struct PassesOver<'a> {
     writer: Writer,
-    format: OutputFormat,
+    format: TextFormat,
     /// Number of them so far.
     lines: &'a Cell<usize>,
 }
@@ -195,11 +196,11 @@ impl PassesOver<'_> {
     async fn tell(&self, failure: &Failure, line: Option<usize>) -> Result<(), Failure> {
         self.lines.set(self.lines.get() + 1);
         match self.format {
-            OutputFormat::Table => {
+            TextFormat::Table | TextFormat::Csv => {
                 ui::warn(failure.text().trim_end());
                 Ok(())
             }
-            OutputFormat::Json => {
+            TextFormat::Json => {
                 let mut object = serde_json::json!({ "error": failure.line() });
                 if let Some(line) = line {
                     object["line"] = line.into();
@@ -241,7 +242,9 @@ struct Talk<'a> {
     answers: ResponseReceiver<'a>,
     writer: Writer,
     bar: Counter,
-    format: OutputFormat,
+    format: TextFormat,
+    /// Table of all answers, in CSV.
+    table: CsvTable,
     sent: &'a Cell<usize>,
     /// Number of lines that were no requests.
     unread: &'a Cell<usize>,
@@ -291,7 +294,7 @@ impl Talk<'_> {
                     return Err(self.last(failure).await);
                 }
             };
-            let line = self.reported(&event);
+            let line = self.reported(&event)?;
             let sent = format!(", {} sent", self.sent.get());
             self.bar.count(self.came - self.errors, &sent);
             if let Some(line) = line {
@@ -303,7 +306,7 @@ impl Talk<'_> {
             }
         }
         let answers = self.came - self.errors;
-        if self.format == OutputFormat::Table {
+        if self.format == TextFormat::Table {
             ui::note(&format!("{}.", self.bar.pace(answers)));
         }
         let reported = match self.errors {
@@ -314,7 +317,7 @@ impl Talk<'_> {
             )),
         };
         match (unsent, self.left_out(), reported) {
-            (Some(failure), ..) => Err(failure),
+            (Some(failure), ..) => Err(self.last(failure).await),
             (None, None, None) => Ok(()),
             (None, None, Some(reported)) => Err(Failure::failed(reported)),
             (None, Some(failure), None) => Err(failure),
@@ -339,29 +342,34 @@ impl Talk<'_> {
     }
 
     /// Counts an event, and returns its text for stdout.
-    fn reported(&mut self, event: &StreamEvent) -> Option<Vec<u8>> {
+    fn reported(&mut self, event: &StreamEvent) -> Result<Option<Vec<u8>>, Failure> {
         self.came += 1;
         match event {
             StreamEvent::Answer(answer) => {
-                if self.format == OutputFormat::Table && self.came - self.errors == 1 {
+                if self.format == TextFormat::Table && self.came - self.errors == 1 {
                     ui::note(&format!("{}:", outputs::model(&answer.answer)));
                 }
-                Some(answer_line(self.format, answer, self.came - self.errors))
+                let number = self.came - self.errors;
+                let lines = answer_lines(self.format, answer, number, &mut self.table)?;
+                Ok(Some(match self.format {
+                    TextFormat::Csv => outputs::as_shown(lines),
+                    TextFormat::Table | TextFormat::Json => lines,
+                }))
             }
             StreamEvent::Error(text) => {
                 self.errors += 1;
-                if self.format == OutputFormat::Json {
-                    return Some(error_line(text));
+                if self.format == TextFormat::Json {
+                    return Ok(Some(error_line(text)));
                 }
                 ui::warn(&format!("error: {text}"));
-                None
+                Ok(None)
             }
         }
     }
 
     /// Prints the error that ends the stream for programs as well.
     async fn last(&self, failure: Failure) -> Failure {
-        if self.format == OutputFormat::Json {
+        if self.format == TextFormat::Json {
             // A reader that is gone still gets the exit code.
             let line = self.writer.write(error_line(failure.message()));
             drop(tokio::time::timeout(LAST, line).await);
@@ -401,16 +409,29 @@ async fn silence(since: Instant, limit: Duration) {
 /// Width of timestamps and response numbers at the start of lines.
 const PLACES: usize = 4;
 
-/// Writes a response, the `number`th of the stream, as one line.
-fn answer_line(format: OutputFormat, answer: &StreamAnswer, number: usize) -> Vec<u8> {
-    if format == OutputFormat::Json {
-        return outputs::json_line(output::stream_json(answer));
+/// Writes a response, the `number`th of the stream: as one line, or as lines of the table.
+fn answer_lines(
+    format: TextFormat,
+    answer: &StreamAnswer,
+    number: usize,
+    table: &mut CsvTable,
+) -> Result<Vec<u8>, Failure> {
+    match format {
+        TextFormat::Table => {}
+        TextFormat::Json => return Ok(outputs::json_line(output::stream_json(answer))),
+        TextFormat::Csv => {
+            let timestamp = answer.timestamp.map(|it| it.to_string());
+            let id = answer.answer.id.clone();
+            let lead = [number.to_string(), timestamp.unwrap_or_default(), id];
+            let lines = table.lines(&answer.answer, &lead);
+            return lines.map_err(|error| outputs::no_lines(&error));
+        }
     }
     let start = match answer.timestamp {
         Some(timestamp) => format!("{timestamp:>PLACES$}"),
         None => format!("{number:>PLACES$}"),
     };
-    outputs::line(start, &answer.answer).into_bytes()
+    Ok(outputs::line(start, &answer.answer).into_bytes())
 }
 
 /// Writes an error that does not end the stream as one line for programs.
@@ -425,7 +446,7 @@ mod tests {
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{OutputFormat, answer_line, error_line};
+    use super::{CsvTable, TextFormat, answer_lines, error_line};
 
     fn answer(timestamp: Option<i64>) -> StreamAnswer {
         let mut packer = Packer::new(DataType::String, 1);
@@ -449,15 +470,20 @@ mod tests {
         }
     }
 
-    fn reported(format: OutputFormat, timestamp: Option<i64>) -> String {
-        String::from_utf8(answer_line(format, &answer(timestamp), 3)).unwrap()
+    fn reported(format: TextFormat, timestamp: Option<i64>) -> String {
+        let mut table = CsvTable::with_leading(&["answer", "timestamp", "id"]);
+        let lines = answer_lines(format, &answer(timestamp), 3, &mut table).unwrap();
+        String::from_utf8(lines).unwrap()
     }
 
     #[test]
     fn an_answer_is_one_line() {
-        insta::assert_snapshot!(reported(OutputFormat::Table, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
-        insta::assert_snapshot!(reported(OutputFormat::Table, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
-        insta::assert_snapshot!(reported(OutputFormat::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
+        insta::assert_snapshot!(reported(TextFormat::Table, Some(-5)), @r#"  -5  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(TextFormat::Table, None), @r#"   3  out: "größe\n\u{1b}"  own: my type of 20 bytes: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f …"#);
+        insta::assert_snapshot!(reported(TextFormat::Json, Some(i64::MAX - 3)), @r#"{"model_name":"g","model_version":"1","id":"","timestamp":9223372036854775804,"outputs":[{"name":"out","datatype":"BYTES","shape":[1],"data":["größe\n\u001b"]},{"name":"own","datatype":"my type","shape":[20],"b64":"AAECAwQFBgcICQoLDA0ODxAREhM="}]}"#);
+        let lines =
+            "answer,timestamp,id,out,own\n3,7,,\"größe\n\u{1b}\",AAECAwQFBgcICQoLDA0ODxAREhM=\n";
+        assert_eq!(reported(TextFormat::Csv, Some(7)), lines);
         insta::assert_snapshot!(String::from_utf8(error_line("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ovms::{
     client::{Client, ClientError, ClientOptions, ModelId, ModelStatus, VersionStatus},
+    servable::REMOVED,
     tls::TlsProblem,
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -28,7 +29,7 @@ const COMING: [&str; 2] = ["START", "LOADING"];
 
 /// State of KServe for a version that does not serve, and the reasons of one that did not fail.
 const UNAVAILABLE: &str = "UNAVAILABLE";
-const AS_PLANNED: [&str; 3] = ["", "unloaded", "there is no version"];
+const AS_PLANNED: [&str; 4] = ["", "unloaded", REMOVED, "there is no version"];
 
 /// Answer to a question.
 #[derive(Debug)]
@@ -315,6 +316,8 @@ mod tests {
         let unloaded = ("UNAVAILABLE", None, "unloaded");
         let none = ("UNAVAILABLE", None, "there is no version");
         assert_eq!(seen(&[&[unloaded], &[none], &[]]), "ready");
+        let removed = ("UNAVAILABLE", None, "removed from the configuration");
+        assert_eq!(seen(&[&[ready], &[removed]]), "ready");
     }
 
     #[test]

@@ -6,9 +6,12 @@ use std::{
 };
 
 use ovms::{
-    config::{self, Defaults, EntryError, FileConfig, Flags},
+    config::{
+        self, Connection, Defaults, EntryError, FileConfig, Flags, NodeConfig, NodeKind,
+        PipelineConfig,
+    },
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
-    pipeline::{rules, survey},
+    pipeline::{Sources, rules, survey},
 };
 
 use super::{aside::Aside, config_of, facts::ConfigurationFacts};
@@ -151,7 +154,12 @@ fn report(
     pipelines.sort_by_key(|(_, place, _)| (place.line, place.column));
     let shown = path.display().to_string();
     let pipelines = pipelines.into_iter();
-    let pipelines = pipelines.map(|(name, _, found)| checked(&shown, name, found, &source));
+    let pipelines = pipelines.map(|(name, _, found)| {
+        let own = file.pipelines.iter().filter(|it| it.name == name);
+        let notes = own.flat_map(|it| undeclared(it, &found, facts));
+        let notes: Vec<String> = notes.collect();
+        checked(&shown, name, found, &source).noted(notes)
+    });
     let lists = ["pipeline_config_list", "custom_node_library_config_list"];
     let is_about = |warning: &&Diagnostic| {
         let place = warning.place.as_ref();
@@ -170,6 +178,75 @@ fn report(
 pub(crate) fn checked(file: &str, name: &str, found: Diagnostics, source: &str) -> CheckedServable {
     let found = found.map(|found| found.file(file));
     CheckedServable::new(CheckedKind::Pipeline, name, file, found, source)
+}
+
+/// Describes what is not compared behind Python nodes, whose handlers declare no types and shapes. It counts as no
+/// warning, as nothing in the file could change it.
+fn undeclared(
+    pipeline: &PipelineConfig,
+    found: &Diagnostics,
+    facts: &ConfigurationFacts<'_>,
+) -> Vec<String> {
+    // That nothing is known of one that was not run, or does not load, is told.
+    let is_told = |node: &NodeConfig| {
+        let mut unchecked = found.unchecked.iter();
+        unchecked.any(|it| it.node.as_ref() == Some(&node.name))
+    };
+    let is_python = |node: &&NodeConfig| match &node.kind {
+        NodeKind::Custom { library_name, .. } => facts.is_python(library_name),
+        NodeKind::Model { .. } => false,
+    };
+    let sources = pipeline.nodes.iter().filter(is_python);
+    let sources = sources.filter(|node| !is_told(node));
+    let notes = sources.filter_map(|source| {
+        let takers = pipeline.nodes.iter().filter(|node| !is_python(node));
+        let taken = takers.flat_map(|node| {
+            let inputs = node.inputs.iter();
+            let inputs = inputs.filter(move |input| input.node_name == source.name);
+            inputs.map(move |input| taken(source, node, input, facts))
+        });
+        let taken: Vec<String> = taken.collect();
+        (!taken.is_empty()).then(|| {
+            format!(
+                "the Python node `{}` declares no types and shapes, so that they were not compared with what takes \
+                 them: {}; `ovms pipeline run` shows them",
+                source.name,
+                taken.join("; ")
+            )
+        })
+    });
+    notes.collect()
+}
+
+/// Describes an input that a node has from another one, as far as it is known.
+fn taken(
+    source: &NodeConfig,
+    node: &NodeConfig,
+    input: &Connection,
+    facts: &ConfigurationFacts<'_>,
+) -> String {
+    let tensor = match &node.kind {
+        NodeKind::Model {
+            model_name,
+            version,
+        } => {
+            let model = facts.model(model_name, *version).ok();
+            let mut inputs = model.into_iter().flat_map(|model| model.info.inputs);
+            inputs.find(|known| known.name == input.name)
+        }
+        NodeKind::Custom { .. } => None,
+    };
+    let name = format!("`{}` of `{}`", input.name, node.name);
+    let Some(tensor) = tensor else {
+        return name;
+    };
+    let gathers = node.gather_from_node.as_ref() == Some(&source.name);
+    let parts = match source.demultiply_count {
+        Some(_) if !gathers => " for each part",
+        _ => "",
+    };
+    let (dtype, shape) = (tensor.dtype.kserve(), tensor.shape);
+    format!("{name}, {dtype} {shape}{parts}")
 }
 
 /// Returns the error of a pipeline with the name of a model, which is not checked.

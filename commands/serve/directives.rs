@@ -55,6 +55,26 @@ pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
     directive.map(|directive| directive(args))
 }
 
+/// Returns what to write in place of a path behind the flag of a directive, which takes none.
+pub(crate) fn path_behind(flag: &str, given: &str) -> Option<String> {
+    let path = Path::new(given);
+    let (means, path) = match flag {
+        "add-to-config" if is_servable(path) || repository::files(path).is_ok() => {
+            ("--model-path", path.to_owned())
+        }
+        "add-to-config" | "remove-from-config" if path.is_dir() => {
+            ("--config-path", path.join("config.json"))
+        }
+        "add-to-config" | "remove-from-config" => ("--config-path", path.to_owned()),
+        "list-models" => ("--model-repository-path", path.to_owned()),
+        _ => return None,
+    };
+    let path = ui::shell_word(&path.display().to_string());
+    Some(format!(
+        "`--{flag}` takes no path: write `--{flag} {means} {path}`"
+    ))
+}
+
 /// Prints the names of the models below the repository, one a line.
 fn list(args: &ServeArgs) -> Result<(), Failure> {
     let Some(root) = repository_path(&args.flags) else {

@@ -82,6 +82,9 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             "add --stateful; with --config-path, write both into the file, at the model that they \
              are for",
         ),
+        FlagError::MetricsTwice => failure.hint(
+            "leave out --metrics-enable, or take `monitoring` out of the file, which has the list of families as well",
+        ),
         _ => failure,
     }
 }

@@ -43,6 +43,7 @@ use super::{
 
 pub(crate) use args::{ServeArgs, normalized, refuse_unmatched};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
+pub(crate) use directives::path_behind;
 
 /// Ports of `--demo` if none is given.
 const DEMO_PORTS: (u32, u32) = (9000, 8000);

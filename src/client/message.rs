@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 use super::error::{AnswerError, RequestError};
 use crate::{
     request::Parameters,
-    servable::ImageStep,
+    servable::{ImageStep, REMOVED},
     tensor::{DataType, Dim, MAX_RANK, PartialShape, TensorMap, values::ValueError},
 };
 
@@ -304,6 +304,18 @@ pub struct ServerMetadata {
     /// Whether it can take requests.
     #[serde(rename = "ready")]
     pub is_ready: bool,
+    /// Why it does not serve its configuration as it stands, if it says so.
+    #[serde(skip)]
+    pub reload_failure: Option<ReloadFailure>,
+}
+
+/// Reason why a server does not serve its configuration as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadFailure {
+    /// Time of the first of the reloads that have failed in a row, in the words of the server.
+    pub since: String,
+    /// Errors.
+    pub reason: String,
 }
 
 /// A model with the versions that the server tells of.
@@ -365,7 +377,22 @@ impl Serialize for VersionStatus {
     }
 }
 
+impl ModelStatus {
+    /// Returns whether the server says that it is no longer configured.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        let mut versions = self.versions.iter();
+        !self.versions.is_empty() && versions.all(VersionStatus::is_removed)
+    }
+}
+
 impl VersionStatus {
+    /// Returns whether the server says that its model is no longer configured.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        !self.is_ready() && self.message == REMOVED
+    }
+
     /// Returns whether the version takes requests.
     pub fn is_ready(&self) -> bool {
         READY.contains(&self.state.as_str())

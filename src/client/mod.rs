@@ -45,7 +45,7 @@ pub use error::{
 };
 pub use message::{
     ClientResponse, LiveSequence, LiveSequences, ModelBatching, ModelId, ModelMetadata,
-    ModelProperties, Opaque, Request, TensorForm, TensorMetadata, header,
+    ModelProperties, Opaque, ReloadFailure, Request, TensorForm, TensorMetadata, header,
 };
 pub use stranger::ForeignAnswer;
 pub use stream::{RequestSender, ResponseReceiver, StreamAnswer, StreamEvent};

@@ -6,10 +6,10 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{
@@ -52,6 +52,8 @@ pub struct Engine {
     pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
     /// Names that are configured, sorted; `None` until the first load begins.
     configured: watch::Sender<Option<Arc<[String]>>>,
+    /// Reason why the configuration is not served as it stands, if it is not.
+    config_failure: ArcSwapOption<ConfigFailure>,
     /// Whether streams may go on.
     pub(super) course: watch::Sender<Course>,
     /// How long a stop waits, if that is known.
@@ -91,6 +93,7 @@ impl Engine {
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
             configured: watch::Sender::default(),
+            config_failure: ArcSwapOption::empty(),
             course: watch::Sender::default(),
             stop_limit: OnceLock::new(),
             keeper: OnceLock::new(),
@@ -249,6 +252,30 @@ impl Engine {
             }
             !is_same
         });
+    }
+
+    /// Returns whether a name is configured, as opposed to one that is known still since it was.
+    pub fn is_configured(&self, name: &str) -> bool {
+        let configured = self.configured.borrow();
+        let is_among =
+            |names: &Arc<[String]>| names.binary_search_by(|it| it.as_str().cmp(name)).is_ok();
+        configured.as_ref().is_none_or(is_among)
+    }
+
+    /// Returns why the configuration is not served as it stands, if it is not.
+    pub fn config_failure(&self) -> Option<Arc<ConfigFailure>> {
+        self.config_failure.load_full()
+    }
+
+    /// Records why the configuration is not served as it stands, or that it is. The time is that of the first of the
+    /// failures in a row.
+    pub(super) fn set_config_failure(&self, reason: Option<String>) {
+        let before = self.config_failure();
+        let failure = |reason| ConfigFailure {
+            since: before.map_or_else(SystemTime::now, |before| before.since),
+            reason,
+        };
+        self.config_failure.store(reason.map(failure).map(Arc::new));
     }
 
     /// Returns how many names stand for something.
@@ -445,6 +472,27 @@ pub enum Reload {
     Changed,
     /// Nothing had changed.
     Unchanged,
+}
+
+/// Reason why the configuration is not served as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFailure {
+    /// Time of the first of the passes that have failed in a row.
+    pub(super) since: SystemTime,
+    /// Errors with their places, in one line.
+    pub reason: String,
+}
+
+impl ConfigFailure {
+    /// Writes the time of the first of the passes that have failed in a row, in RFC 3339 and to the second.
+    #[must_use]
+    pub fn since(&self) -> String {
+        let since = prost_types::Timestamp {
+            nanos: 0,
+            ..self.since.into()
+        };
+        since.to_string()
+    }
 }
 
 /// Request for a reload.

@@ -24,7 +24,7 @@ pub mod stream;
 mod stream_messages;
 mod target;
 
-pub use engine::{Engine, Reload, ReloadRequest};
+pub use engine::{ConfigFailure, Engine, Reload, ReloadRequest};
 pub use registry::Registry;
 pub(crate) use registry::not_found;
 pub use sequences::{ListedSequence, SequenceList, SequencePlace};

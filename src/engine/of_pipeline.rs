@@ -13,7 +13,9 @@ use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
     openvino::SlotInput,
-    pipeline::{self, Pipeline, PipelineDefinition, PipelinePlan, PipelineWatch, Trace},
+    pipeline::{
+        self, DecodingTrace, Pipeline, PipelineDefinition, PipelinePlan, PipelineWatch, Trace,
+    },
     request::{Declared, InferRequest, InferResponse, RequestOrigin},
     servable::ServableInfo,
     task,
@@ -47,12 +49,20 @@ impl OfPipeline {
             task::in_own_task().await;
         }
         let info = self.asked(&request);
+        // In a box, so that requests without a trace do not carry room for it.
+        let decoding = self.trace.as_ref().and_then(|trace| {
+            let decoding = DecodingTrace::begin(&info, &request)?;
+            Some(Box::new((trace, decoding)))
+        });
         let (inputs, wanted) = self
             .pipeline
             .decoding
             .validate(&info, request, call)
             .await?;
         let inputs = tensors(&info, inputs)?;
+        if let Some((trace, decoding)) = decoding.map(|it| *it) {
+            trace.decoded(decoding);
+        }
         let models = |name: &str, version| {
             let version = self.engine.model(name)?.version(version)?;
             let loaded = version.loaded()?;

@@ -174,6 +174,11 @@ impl Engine {
             true => vec![Arc::clone(&found.version)],
             false => stateful.model.versions(),
         };
+        // Ids are those of the model in a store.
+        let all = stateful.model.versions();
+        if let Some(keeper) = found.keeper() {
+            keeper.let_listed_go(&all, most).await?;
+        }
         let mut total: usize = versions.iter().map(|it| it.sequences().len()).sum();
         let mut listed = Vec::new();
         for version in &versions {
@@ -187,8 +192,6 @@ impl Engine {
             }));
         }
         if let Some(keeper) = found.keeper() {
-            // Ids are those of the model there.
-            let all = stateful.model.versions();
             let stored = keeper.list(found.version.model(), &all, most);
             let (live, stored) = stored.await?;
             total = total.max(live);

@@ -65,3 +65,25 @@ async fn a_stopping_engine_refuses_and_waits_for_what_is_in_flight() {
     drop(place);
     engine.idle().await;
 }
+
+#[test]
+fn a_failure_of_the_configuration_has_the_time_of_the_first_in_a_row() {
+    let engine = Engine::new(Duration::ZERO, 1);
+    assert_eq!(engine.config_failure(), None);
+    let fail = |reason: &str| {
+        engine.set_config_failure(Some(reason.to_owned()));
+        std::thread::sleep(Duration::from_millis(2));
+        engine.config_failure().unwrap()
+    };
+    let (first, second) = (fail("no file"), fail("no JSON"));
+    assert_eq!((first.since, &*second.reason), (second.since, "no JSON"));
+    engine.set_config_failure(None);
+    assert_eq!(engine.config_failure(), None);
+    assert!(fail("no file").since > first.since);
+    let written = first.since();
+    assert_eq!(
+        (written.len(), written.ends_with('Z')),
+        (20, true),
+        "{written}"
+    );
+}

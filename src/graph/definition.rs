@@ -21,6 +21,7 @@ use super::{
     node::Ports,
     packet::Packet,
     plan::{GraphPlan, PoolSize},
+    remarks::GraphRemarks,
     rules,
     run::{GraphObserver, Run},
     servables::Servables,
@@ -58,6 +59,7 @@ pub struct GraphDefinition {
     fingerprint: Fingerprint,
     /// Whether the log has that a response to a unary request has only the first outputs.
     pub(super) is_drop_logged: AtomicBool,
+    pub(super) remarks: GraphRemarks,
 }
 
 /// Error of loading a graph.
@@ -133,6 +135,7 @@ impl GraphDefinition {
             plan,
             fingerprint,
             is_drop_logged: AtomicBool::new(false),
+            remarks: GraphRemarks::default(),
         };
         // Objects loaded before an error are finalized when the definition is dropped.
         definition.load_handlers(source, reporter)?;

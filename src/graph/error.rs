@@ -30,6 +30,12 @@ pub enum AbseilCode {
     /// The process of the node has ended.
     #[error("ABORTED")]
     Aborted,
+    /// No room for tensors at the moment.
+    #[error("RESOURCE_EXHAUSTED")]
+    NoRoom,
+    /// Tensors for which there is never room.
+    #[error("RESOURCE_EXHAUSTED")]
+    TooLarge,
 }
 
 /// Error of a node or of a stream.
@@ -117,6 +123,8 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
     let kind = match error.code {
         // Whatever the request is, and although the graph is there.
         AbseilCode::Aborted => ErrorKind::Overloaded,
+        AbseilCode::NoRoom => ErrorKind::Exhausted,
+        AbseilCode::TooLarge => ErrorKind::TooLarge,
         _ => ErrorKind::InvalidArgument,
     };
     Error::new(

@@ -21,6 +21,7 @@ mod node;
 mod packet;
 mod pbtxt;
 mod plan;
+mod remarks;
 pub mod rules;
 mod run;
 mod scheduler;

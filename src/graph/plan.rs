@@ -34,13 +34,39 @@ pub struct GraphPlan {
 impl GraphPlan {
     /// Describes an output of the graph without a packet, if it comes from a Python node.
     pub fn unreturned(&self, output: &GraphPort) -> Option<String> {
-        let StreamSource::Node(node, port) = self.streams[output.stream].from else {
-            return None;
-        };
+        let (node, port) = self.python_source(output)?;
         let spec = &self.nodes[node].spec;
         let (node, output) = (&spec.name, &spec.outputs[port].name);
-        spec.is_python()
-            .then(|| format!("node {node} returned no output \"{output}\""))
+        Some(format!("node {node} returned no output \"{output}\""))
+    }
+
+    /// Returns the Python node that an output of the graph comes from, and the index of its output.
+    pub(super) fn python_source(&self, output: &GraphPort) -> Option<(usize, usize)> {
+        match self.streams[output.stream].from {
+            StreamSource::Node(node, port) => {
+                let is_python = self.nodes[node].spec.is_python();
+                is_python.then_some((node, port))
+            }
+            StreamSource::Graph(_) => None,
+        }
+    }
+
+    /// Returns whether a node is none of Python, and takes anything that comes from one.
+    pub(super) fn is_behind_python(&self, node: usize) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut left = vec![node];
+        while let Some(node) = left.pop() {
+            if std::mem::replace(&mut seen[node], true) {
+                continue;
+            }
+            for stream in &self.nodes[node].inputs {
+                if let StreamSource::Node(from, _) = self.streams[*stream].from {
+                    left.push(from);
+                }
+            }
+        }
+        let is_python = |node: usize| self.nodes[node].spec.is_python();
+        !is_python(node) && (0..seen.len()).any(|node| seen[node] && is_python(node))
     }
 
     /// Describes an output of a Python node, for its worker: contents that only other Python nodes take stay there.

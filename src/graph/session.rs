@@ -105,6 +105,8 @@ impl GraphSession {
                 given[output] = true;
                 let port = &self.definition.plan().outputs[output];
                 let name = self.definition.name();
+                let remarks = &self.definition.remarks;
+                remarks.given(name, self.definition.plan(), port, &packet);
                 let mut response = match convert::response(name, "", [(port, &packet)]) {
                     Ok(response) => response,
                     Err(failure) => {
@@ -171,6 +173,9 @@ impl GraphSession {
             }
         }
         if let Some(failure) = self.run.scheduler.error() {
+            let (name, plan) = (self.definition.name(), self.definition.plan());
+            let remarks = &self.definition.remarks;
+            remarks.failed(name, plan, &self.run.scheduler);
             counts.error();
             return Err(explain(&failure));
         }

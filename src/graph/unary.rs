@@ -116,6 +116,7 @@ impl GraphDefinition {
             drive(run, &mut firsts, Goal::End).await;
         }
         if let Some(error) = run.scheduler.error() {
+            (self.remarks).failed(self.name(), self.plan(), &run.scheduler);
             // Closed properly for its nodes, then dropped: the next request starts a new instance.
             drive(run, &mut firsts, Goal::End).await;
             counts.error();
@@ -196,6 +197,7 @@ impl GraphDefinition {
             let unknown =
                 "Mediapipe execution failed. MP status - Unknown error during mediapipe execution";
             let plan = self.plan();
+            (self.remarks).no_output(self.name(), plan, &plan.outputs[missing]);
             let text = match plan.unreturned(&plan.outputs[missing]) {
                 Some(unreturned) => format!("{unknown} - {unreturned}"),
                 None => unknown.to_owned(),
@@ -205,6 +207,7 @@ impl GraphDefinition {
         let outputs = self.plan().outputs.iter().zip(&firsts.outputs);
         let packets = outputs.filter_map(|(port, (packet, is_wanted))| {
             let packet = packet.as_ref().filter(|_| *is_wanted)?;
+            (self.remarks).given(self.name(), self.plan(), port, packet);
             Some((port, packet))
         });
         convert::response(self.name(), id, packets).map_err(|failure| explain(&failure))

@@ -130,7 +130,7 @@ const TABLE: [Entry; 35] = {
     (F::SequencesEnded, "ovms_sequences_ended", Counter, true, "Number of sequences ended by their clients."),
     (F::SequencesEvicted, "ovms_sequences_evicted", Counter, true, "Number of idle sequences removed."),
     (F::SequencesRefused, "ovms_sequences_refused", Counter, true, "Number of sequences refused because of their limit."),
-    (F::SequencesMoved, "ovms_sequences_moved", Counter, true, "Number of unused sequences whose state was left to the store alone."),
+    (F::SequencesMoved, "ovms_sequences_moved", Counter, true, "Number of sequences whose state was left to the store alone or to another server."),
     (F::SequencesStored, "ovms_sequences_stored", Gauge, true, "Number of live sequences of a stateful model in the store, of all servers."),
     (F::WorkerDeaths, "ovms_python_worker_deaths", Counter, true, "Number of Python workers of a graph or a DAG that have died."),
     (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),

@@ -119,7 +119,7 @@ pub(crate) fn let_go(
 }
 
 /// Frees states away from the async workers.
-async fn free(states: Vec<LiveState>) {
+pub(super) async fn free(states: Vec<LiveState>) {
     if states.is_empty() {
         return;
     }

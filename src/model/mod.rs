@@ -58,6 +58,9 @@ pub(crate) fn overloaded(what: impl fmt::Display) -> Error {
 /// Number of versions from which on those that have ended are forgotten.
 const MAX_KNOWN: usize = 1000;
 
+/// Beginning of the outcome of a look for versions that has found none.
+pub const NO_VERSION: &str = "there is no version";
+
 /// A model: its name and the versions that the server knows of.
 #[derive(Debug)]
 pub struct Model {
@@ -166,10 +169,67 @@ impl Model {
             None => versions.values().rev().find(|version| version.is_loaded()),
         };
         version.cloned().ok_or_else(|| {
-            Error::new(
+            let none = Error::new(
                 ErrorKind::NotFound,
                 "Model with requested version is not found",
-            )
+            );
+            match self.obstacle().filter(|_| number.is_none()) {
+                Some(obstacle) => none.with_more(&format!(" - {obstacle}")),
+                None => none,
+            }
         })
+    }
+
+    /// Returns why no version serves, in one line: the newest failure, or that of the last look for versions. A folder
+    /// that has none is no failure.
+    fn obstacle(&self) -> Option<String> {
+        let versions = self.versions.load();
+        let failed = versions.values().rev().find_map(|version| {
+            let failure = version.status().failure?;
+            Some(format!("version {}: {failure}", version.number()))
+        });
+        let survey = self.survey().filter(|_| versions.is_empty());
+        let failed = failed.or_else(|| survey?.as_ref().as_ref().err().cloned());
+        failed
+            .filter(|text| !text.starts_with(NO_VERSION))
+            .map(|text| for_clients(&text))
+    }
+}
+
+/// Writes a reason as errors of requests have it: in one line, and of paths of this machine, and addresses, the last part
+/// alone.
+fn for_clients(reason: &str) -> String {
+    let words = reason.split_whitespace().map(|word| {
+        let bare = word.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '/');
+        if !(bare.starts_with('/') || bare.contains("://")) {
+            return word.to_owned();
+        }
+        let before = &word[..word.len() - bare.len()];
+        let mut parts = bare.rsplit('/').filter(|part| !part.is_empty());
+        format!("{before}{}", parts.next().unwrap_or_default())
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_clients;
+
+    #[test]
+    fn clients_are_told_no_paths() {
+        for (reason, told) in [
+            (
+                "cannot read /srv/m/2/model.xml: Error\n  at 3/4",
+                "cannot read model.xml: Error at 3/4",
+            ),
+            (
+                "no model in `/srv/m/1`; expected *.xml",
+                "no model in `1`; expected *.xml",
+            ),
+            ("s3://bucket/models/m: denied", "m: denied"),
+            ("/: no folder /srv/", ": no folder srv"),
+        ] {
+            assert_eq!(for_clients(reason), told);
+        }
     }
 }

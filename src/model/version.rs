@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    cleaner,
+    cleaner, for_clients,
     keeper::Keeper,
     loaded::Loaded,
     recover::Recovery,
@@ -286,20 +286,26 @@ impl Version {
     ///
     /// Fails if the version is not loaded, or not any more.
     pub fn loaded(&self) -> Result<Arc<Loaded>> {
-        self.loaded
-            .load_full()
-            .ok_or_else(|| match self.status.borrow().state {
-                VersionState::Unloading | VersionState::End => Error::new(
-                    ErrorKind::NotFound,
-                    "Model with requested version is retired",
-                ),
-                VersionState::Start | VersionState::Loading | VersionState::Available => {
-                    Error::new(
-                        ErrorKind::NotLoaded,
-                        "Model with requested version is not loaded yet",
-                    )
-                }
-            })
+        self.loaded.load_full().ok_or_else(|| self.not_loaded())
+    }
+
+    /// Makes the error of a version that is not loaded, with the reason if its load has failed.
+    fn not_loaded(&self) -> Error {
+        let status = self.status();
+        let error = match status.state {
+            VersionState::Unloading | VersionState::End => Error::new(
+                ErrorKind::NotFound,
+                "Model with requested version is retired",
+            ),
+            VersionState::Start | VersionState::Loading | VersionState::Available => Error::new(
+                ErrorKind::NotLoaded,
+                "Model with requested version is not loaded yet",
+            ),
+        };
+        match status.failure {
+            Some(failure) => error.with_more(&format!(" - {}", for_clients(&failure))),
+            None => error,
+        }
     }
 
     /// Returns the loaded model; waits while the version is loading, up to a limit.

@@ -29,9 +29,9 @@ pub(super) struct Output {
 
 /// The tensor of an output.
 enum OutputTensor {
-    /// One that is copied from.
+    /// A tensor that is copied from.
     Copied(ffi::Tensor),
-    /// A large one, which is given away.
+    /// A large tensor, which is given away.
     Given(GivenOutput),
 }
 

@@ -45,7 +45,7 @@ pub use python::PythonNode;
 pub use scheduler::{MAX_SESSIONS, Ready, Schedule};
 pub use session::{PipelineSession, Sessions};
 pub use sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource};
-pub use trace::{NodeTrace, PipelineWatch, Trace, critical_path};
+pub use trace::{DecodingTrace, NodeTrace, PipelineWatch, Trace, critical_path};
 
 #[cfg(test)]
 mod tests;

@@ -162,11 +162,13 @@ impl PythonNode {
     fn failure(&self, error: HandlerError) -> Error {
         match error {
             HandlerError::Raised(raised) => self.error(FAILED, &format!(" - {raised}")),
-            HandlerError::Worker(text) | HandlerError::Memory(text) => Error::new(
-                ErrorKind::Overloaded,
-                format!("{FAILED} - Node: {}; {text}", self.name),
-            ),
+            HandlerError::Worker(text) => self.unanswered(ErrorKind::Overloaded, &text),
+            HandlerError::Memory(kind, text) => self.unanswered(kind, &text),
         }
+    }
+
+    fn unanswered(&self, kind: ErrorKind, text: &str) -> Error {
+        Error::new(kind, format!("{FAILED} - Node: {}; {text}", self.name))
     }
 
     /// Validates what `execute` gave.
@@ -194,6 +196,7 @@ impl PythonNode {
             let name = given.name();
             if !self.outputs.iter().any(|output| output == name) {
                 let known = self.outputs.join(", ");
+                let name = python::brief(name);
                 let text = format!(" output: {name}; Expected: one of: {known}");
                 return Err(self.error("Custom node output is unknown", &text));
             }
@@ -227,6 +230,7 @@ impl PythonNode {
     fn output(&self, given: &python::HandlerTensor) -> Result<Tensor, Error> {
         let name = given.name();
         let misfit = |status: &str, expected: &str, actual: &str| {
+            let (expected, actual) = (python::brief(expected), python::brief(actual));
             let text = format!(" output: {name}; Expected: {expected}; Actual: {actual}");
             self.error(status, &text)
         };

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::plan::PipelinePlan;
-use crate::{quota::RunOwner, tensor::Tensor, trace::TraceContext};
+use crate::{
+    model::check, quota::RunOwner, request::InferRequest, servable::ServableInfo, tensor::Tensor,
+    trace::TraceContext,
+};
 
 /// Observers of a request to a pipeline.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,9 +21,41 @@ pub struct PipelineWatch<'a> {
     pub owner: Option<&'a RunOwner>,
 }
 
-/// Keeps every run of a request.
+/// Keeps every run of a request, and the decoding of its images.
 #[derive(Debug, Default)]
-pub struct Trace(Mutex<Vec<NodeTrace>>);
+pub struct Trace {
+    runs: Mutex<Vec<NodeTrace>>,
+    decoding: Mutex<Option<DecodingTrace>>,
+}
+
+/// Decoding of the encoded images of a request, before any node runs.
+#[derive(Debug, Clone)]
+pub struct DecodingTrace {
+    /// The inputs of the pipeline that were images.
+    pub inputs: Vec<String>,
+    /// When the request was there.
+    pub started: Instant,
+    /// When its tensors were.
+    pub ended: Instant,
+}
+
+impl DecodingTrace {
+    /// Begins the decoding of a request that has images.
+    pub(crate) fn begin(info: &ServableInfo, request: &InferRequest) -> Option<Self> {
+        let inputs = check::images(info, request);
+        let now = Instant::now();
+        (!inputs.is_empty()).then_some(Self {
+            inputs,
+            started: now,
+            ended: now,
+        })
+    }
+
+    /// Returns how long it took.
+    pub fn took(&self) -> Duration {
+        self.ended.saturating_duration_since(self.started)
+    }
+}
 
 /// One run of a node.
 #[derive(Debug, Clone)]
@@ -65,12 +100,23 @@ impl NodeTrace {
 impl Trace {
     /// Takes the runs so far, in the order in which they ended.
     pub fn take(&self) -> Vec<NodeTrace> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.runs.lock())
+    }
+
+    /// Takes the decoding of images, if there were any.
+    pub fn take_decoding(&self) -> Option<DecodingTrace> {
+        self.decoding.lock().take()
     }
 
     /// Adds a run that has ended.
     pub(super) fn add(&self, run: NodeTrace) {
-        self.0.lock().push(run);
+        self.runs.lock().push(run);
+    }
+
+    /// Keeps a decoding that has ended now.
+    pub(crate) fn decoded(&self, decoding: DecodingTrace) {
+        let ended = Instant::now();
+        *self.decoding.lock() = Some(DecodingTrace { ended, ..decoding });
     }
 }
 

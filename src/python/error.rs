@@ -1,12 +1,13 @@
 //! Errors of Python handlers.
 
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
 };
 
 use super::worker::{PythonEnvironment, group::COMMON};
-use crate::error::nearest;
+use crate::error::{ErrorKind, nearest};
 
 /// Exception of a handler, or a result that breaks the rules for results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,20 @@ impl Raised {
     }
 }
 
+/// The most characters that an error tells of a name or datatype that a handler gave.
+const BRIEF: usize = 200;
+
+/// Cuts the end off a long text that a handler gave as a name or the like, for an error.
+pub fn brief(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(BRIEF) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => {
+            let more = text[end..].chars().count();
+            Cow::Owned(format!("{}… ({more} more characters)", &text[..end]))
+        }
+    }
+}
+
 /// Why a call of a handler failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerError {
@@ -59,9 +74,9 @@ pub enum HandlerError {
     /// There is no worker, or it has ended: how, and in which node.
     #[error("{0}")]
     Worker(String),
-    /// There is no memory for its inputs.
-    #[error("{0}")]
-    Memory(String),
+    /// There is no room for its inputs or outputs: whether there is none at the moment, or never.
+    #[error("{1}")]
+    Memory(ErrorKind, String),
 }
 
 /// Formats as `<kind>: <message>`, or the kind alone if there is no message.
@@ -269,5 +284,17 @@ fn below(raised: &Raised) -> String {
     match raised.traceback.trim_end() {
         "" => String::new(),
         traceback => format!("\n{traceback}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn a_long_name_is_cut_and_says_so() {
+        assert_eq!(brief(&"é".repeat(200)), "é".repeat(200));
+        let cut = format!("{}… (1 more characters)", "é".repeat(200));
+        assert_eq!(brief(&"é".repeat(201)), cut);
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! Small tensors are within the messages of the link. The bytes of a large one are copied once into memory that both
 //! sides have, where Python sees them; a result that lies there is not copied. What another node of the worker gets
-//! alone does not leave it.
+//! alone does not leave it. What the server hands to workers is charged to its budget, and so are their results while it
+//! has them (`worker/link/tensors.rs`).
 
 mod environment;
 mod error;
@@ -33,7 +34,7 @@ mod tests;
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
-pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near};
+pub use error::{HandlerError, HandlerLoadError, Misfit, Raised, brief, handler_near};
 pub use handler::PythonHandler;
 pub use instance::{HandlerGenerator, HandlerInstance};
 use serde::{Deserialize, Serialize};

@@ -34,7 +34,7 @@ pub(super) struct Python {
     pub(super) gives: HandlerGives,
 }
 
-/// What a handler gives for outputs of which nothing that it is given has type and shape.
+/// Values of a handler's outputs of which nothing that it is given has type and shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandlerGives {
     /// Something else.

@@ -171,6 +171,15 @@ pub struct StoredCount {
     pub expired: u64,
 }
 
+/// A sequence and the epoch that its owner, as far as it knows, has it with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnedSequence {
+    /// Its id.
+    pub id: u64,
+    /// The epoch.
+    pub epoch: u64,
+}
+
 /// A live sequence in a store, as lists have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredSequence {
@@ -277,6 +286,19 @@ impl SequenceStore {
     /// Fails if the store does.
     pub async fn list(&self, model: &str, most: usize) -> Result<Vec<StoredSequence>, StoreError> {
         on!(self, list, model, most)
+    }
+
+    /// Returns those of these sequences of a model that somebody else has taken over, or that are over. It changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store does.
+    pub async fn passed(
+        &self,
+        model: &str,
+        owned: &[OwnedSequence],
+    ) -> Result<Vec<OwnedSequence>, StoreError> {
+        on!(self, passed, model, owned)
     }
 
     /// Returns the sequences that other servers want of this one, to the first who asks; `None` if there are no others.

@@ -49,6 +49,8 @@ class Answer:
     again: bool = False
     sent: float = 0.0
     came: float = 0.0
+    # How long the step took, with all attempts.
+    took: float = 0.0
 
 
 class Client:
@@ -169,7 +171,9 @@ class Load:
 
     def __init__(self, client, table, live, rate, seed):
         self.client, self.table, self.pause, self.random = client, table, live / rate, random.Random(seed)
-        self.stopping, self.ids, self.steps, self.counts = False, itertools.count(1 << 40), [], Counter()
+        self.live, self.stopping, self.ids, self.counts = live, False, itertools.count(1 << 40), Counter()
+        # Times of steps: of all, and of those on the replica of the step before, or on another one.
+        self.steps, self.stayed, self.moved = [], [], []
         self.failures, self.wrong, self.refused, self.lost = [], [], [], []
         self.tasks = [asyncio.create_task(self.sequences(APIS[index % 4])) for index in range(live)]
 
@@ -203,7 +207,8 @@ class Load:
                 answer.error = f"{api} sequence {id}, step {step}: answer of step {like} and sequence {answer.id}"
                 self.wrong.append(answer)
                 return
-            self.counts["hops"] += slot not in ("", answer.slot)
+            if slot:
+                (self.stayed if slot == answer.slot else self.moved).append(answer.took)
             id, slot = answer.id, answer.slot
             if last:
                 return
@@ -215,7 +220,8 @@ class Load:
         while True:
             answer = await self.client.step(api, frame, id, mark, key)
             if not answer.again or answer.came - begun > PATIENCE:
-                self.steps.append(answer.came - begun)
+                answer.took = answer.came - begun
+                self.steps.append(answer.took)
                 return answer
             answer.error = f"{api} {answer.error}"
             self.failures.append(answer)

@@ -2,15 +2,16 @@
 
     python run.py chaos --seconds 600
 
-Prints what was done and what came of it, and ends with 1 if an answer was wrong (a step was committed twice, or not at
-all), a sequence was lost, or a request failed that was not in flight on a replica as it went away. A seed gives the
-same events.
+Prints what was done, and what came of it in one line that begins with `figures`. It ends with 1 if an answer was wrong
+(a step was committed twice, or not at all), a sequence was lost, or a request failed that was not in flight on a replica
+as it went away. A seed gives the same events.
 """
 
 import argparse
 import asyncio
 import random
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -23,6 +24,8 @@ from load import OUTDATED, Client, Load, right_answers
 
 # Replicas of the fleet between events.
 USUAL = 3
+# How the line with the figures of a scenario begins.
+FIGURES = "  figures: "
 # A request waits ten seconds for its store; if that is away for longer, it may fail.
 SHORT, LONG = 6.0, 13.0
 
@@ -53,7 +56,7 @@ class Chaos:
         self.redis = redis or await Redis(self.folder, *free_ports(1)).ready()
         self.fleet = await Fleet(self.folder, self.redis.port, durability, store).open(USUAL)
         self.client = Client(self.fleet.port, self.fleet.rest_port)
-        self.load = Load(self.client, self.table, live, rate, self.options.seed)
+        self.load, self.loaded = Load(self.client, self.table, live, rate, self.options.seed), time.monotonic()
         await asyncio.sleep(2)
 
     async def happen(self, name, *more):
@@ -143,6 +146,7 @@ class Chaos:
 
     async def end(self, may_lose=False):
         """End the load and print what came of it; gives the number of violations."""
+        seconds = time.monotonic() - self.loaded
         await self.load.end()
         await self.client.close()
         await self.fleet.scale(0)
@@ -157,15 +161,24 @@ class Chaos:
             for answer in answers[:10]:
                 where = f"at {answer.sent - self.begun:.2f} s for {answer.came - answer.sent:.2f} s, {answer.slot}"
                 print(f"  VIOLATION {kind}, {where}: {answer.error}")
-        steps = sorted(load.steps)
-        print(
-            f"  {load.counts['sequences']} sequences, {len(steps)} steps, {load.counts['hops']} of them on another replica "
-            f"than the one before; p50 {steps[len(steps) // 2] * 1e3:.1f} ms, p99 {steps[len(steps) * 99 // 100] * 1e3:.0f} ms, "
-            f"longest {steps[-1]:.1f} s\n  wrong {len(load.wrong)}, lost {len(load.lost)}, refused {len(load.refused)}, failed "
-            f"and sent again {len(load.failures)}, of which for no reason {len(bad)}: {dict(excused)}",
-            flush=True,
-        )
+        print(f"  failed and sent again: {dict(excused)}\n{FIGURES}{self.figures(seconds, len(bad))}", flush=True)
         return sum(map(len, kinds.values()))
+
+    def figures(self, seconds, bad):
+        """The outcome, for the page of figures."""
+        load, steps = self.load, sorted(self.load.steps)
+        return (
+            f"{seconds:.0f} s with {load.live} live sequences, {load.counts['sequences']} in all, "
+            f"{len(steps)} steps: {len(load.wrong)} committed twice or not at all, {len(load.lost)} lost, {len(load.refused)} "
+            f"refused, {len(load.failures)} failed and sent again, {bad} of them in flight on nothing that went away; p50 "
+            f"{median(load.stayed)} on the replica of the step before, {median(load.moved)} of {len(load.moved)} steps on "
+            f"another one; p99 {steps[len(steps) * 99 // 100] * 1e3:.0f} ms, longest {steps[-1]:.1f} s"
+        )
+
+
+def median(times):
+    """The median of times, in words."""
+    return f"{statistics.median(times) * 1e3:.1f} ms" if times else "unknown"
 
 
 async def promoted(redis):

@@ -13,7 +13,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tests/chaos"))
 from engines import Link, Redis, Replica, ask, ended, find, free_ports, until  # noqa: E402
 from load import BEGIN, END, MIDDLE, OUTDATED, Client  # noqa: E402
-from run import promoted  # noqa: E402
+from run import FIGURES, promoted  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +27,15 @@ def engines():
 @pytest.mark.parametrize("scenario", ["chaos", "failover", "failover_wait", "interval"])
 def test_sequences_survive(scenario):
     """Each answer is right, and nothing is lost but where that is told."""
-    command = [sys.executable, str(ROOT / "tests/chaos/run.py"), scenario, "--seconds", "40"]
+    command = [sys.executable, str(ROOT / "tests/chaos/run.py"), scenario, "--seconds", "60"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    (figures,) = [line for line in ran.stdout.splitlines() if line.startswith(FIGURES)]
+    assert ": 0 committed twice or not at all, " in figures and ", 0 of them in flight on nothing that went away; " in figures
+    if scenario == "chaos":
+        # The time of events, after the sequences have begun.
+        assert float(figures.removeprefix(FIGURES).split()[0]) >= 60 and " s with 300 live sequences, " in figures
+        assert ", 0 lost, " in figures
 
 
 class Pair:

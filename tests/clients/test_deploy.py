@@ -179,7 +179,7 @@ def test_the_container_starts_the_program(running):
     assert of("EXPOSE")[0].split() == [flag(command, "--port"), flag(command, "--rest-port")]
     assert of("STOPSIGNAL") == ["SIGTERM"]
     question = json.loads(re.search(r"CMD (\[.*\])", of("HEALTHCHECK")[0])[1])
-    assert question == ["ovms", "infer", "--status"]
+    assert question == ["ovms", "infer", "--status", "--wait", "3s"]
     assert f"OVMS_URL=localhost:{flag(command, '--port')}" in of("ENV")[0].split()
     server = running.start("container", "--config_path", str(DEPLOY / "config.json"))
     for address, is_well in [(server.grpc, True), ("127.0.0.1:1", False)]:

@@ -22,6 +22,7 @@ from served import ROOT, Served  # noqa: I001  Its path is that of the chaos tes
 from mixed import Mixed
 from engines import Process, ended
 from load import Client, Load, right_answers
+from run import FIGURES
 
 # Windows that memory is looked at in: the median of each, so that what is in flight at a moment does not count.
 WINDOWS = 12
@@ -63,22 +64,25 @@ class Soak:
         await self.sequences.end()
         await client.close()
         await self.served.close()
-        return self.report(await self.end_of(chaos))
+        wrong, self.figures = await self.end_of(chaos)
+        return self.report(wrong)
 
     def chaos(self):
         """Start the chaos test, if there is time for it."""
         if not self.options.chaos:
             return None
         command = [sys.executable, str(ROOT / "tests/chaos/run.py"), "chaos"]
-        command += ["--seconds", str(self.options.chaos), "--seed", str(self.options.seed), "--live", "100", "--rate", "60"]
+        command += ["--seconds", str(self.options.chaos), "--seed", str(self.options.seed), "--live", "300", "--rate", "100"]
         return Process("chaos", self.folder, *command)
 
     async def end_of(self, chaos):
-        """Wait for the end of the chaos test; gives what is wrong with it."""
+        """Wait for the end of the chaos test; gives what is wrong with it, and its figures."""
         if chaos is None:
-            return []
+            return [], ""
         code = await asyncio.to_thread(chaos.popen.wait, 120)
-        return [] if code == 0 else [f"chaos ended with {code}: {chaos.tail()}"]
+        lines = [line for line in chaos.tail().splitlines() if line.startswith(FIGURES)]
+        figures = "".join(lines).removeprefix(FIGURES)
+        return [] if code == 0 else [f"chaos ended with {code}: {chaos.tail()}"], figures
 
     async def watch(self):
         """Take memory at times, until the time is over."""
@@ -117,7 +121,7 @@ class Soak:
         memory = {"windows_mb": medians, "growth": round(grown, 4), "limit": options.memory / 100}
         memory |= {"samples": [dict(zip(("at", "server_mb", "workers_mb", "files"), sample)) for sample in self.samples]}
         head = {"seconds": options.seconds, "seed": options.seed, "passed": not errors, "errors": errors}
-        return head | {"kinds": kinds, "sequences": sequences, "memory": memory}
+        return head | {"kinds": kinds, "sequences": sequences, "chaos": self.figures, "memory": memory}
 
 
 async def interruptible(work):
@@ -137,6 +141,8 @@ def show(report):
         times = f"{kind['p50_ms']:8.1f} {kind['p99_ms']:9.1f} {kind['longest_ms']:9.1f}"
         print(f"{name:16} {kind['done']:8} {kind['failed']:7} {times}")
     print("sequences:", ", ".join(f"{value} {name}" for name, value in report["sequences"].items()))
+    if report["chaos"]:
+        print(f"chaos: {report['chaos']}")
     memory = report["memory"]
     print(f"memory, MB: {memory['windows_mb']}; grew by {memory['growth']:.1%} at most after the first sixth")
     for error in report["errors"]:

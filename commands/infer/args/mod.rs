@@ -22,7 +22,7 @@ use crate::{completions::names, error::Failure};
 
 pub(super) use request::LoadArgs;
 pub(crate) use request::parameter;
-pub(super) use {request::Format, request::OutputArgs};
+pub(super) use {request::Format, request::OutputArgs, request::TextFormat};
 pub(crate) use {request::ImageArgs, request::InputArgs, request::RequestArgs};
 
 /// Text at the end of the short help.

@@ -268,10 +268,10 @@ pub(in crate::infer) struct OutputArgs {
     #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(in crate::infer) output: Format,
 
-    /// Save the one output to a .npy file, or each to one in this folder
+    /// Save the one output to a .npy file, all to a .csv file, or each to a .npy file in this folder
     ///
-    /// A path that ends in .npy is a file. The folder, or that of the file, is created if missing. BF16, which
-    /// NumPy lacks, becomes FP32. Where it cannot be saved, nothing is printed.
+    /// A path that ends in .npy or .csv is a file. The folder, or that of the file, is created if missing. BF16,
+    /// which NumPy lacks, becomes FP32. Where it cannot be saved, nothing is printed.
     #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 
@@ -287,18 +287,42 @@ pub(in crate::infer) enum Format {
     /// The same as one JSON object; `null` stands for what is not a finite number, and
     /// `not_finite` tells what it is
     Json,
+    /// A line for each row of the outputs below one header, or for each score of --top
+    Csv,
     /// The output as the bytes of a .npy file
     Npy,
     /// The output's bytes, little endian
     Raw,
 }
 
+/// Format of stdout that is text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::infer) enum TextFormat {
+    Table,
+    Json,
+    Csv,
+}
+
 impl Format {
-    /// Returns the format of what is not a single output, such as a stream.
+    /// Returns the format of more than a single output, such as a stream.
+    pub(in crate::infer) fn of_text(self, what: &str) -> Result<TextFormat, Failure> {
+        match self {
+            Self::Table => Ok(TextFormat::Table),
+            Self::Json => Ok(TextFormat::Json),
+            Self::Csv => Ok(TextFormat::Csv),
+            Self::Npy | Self::Raw => Err(no_single_output(what)),
+        }
+    }
+
+    /// Returns the format of what is no answer, such as a list of models.
     pub(in crate::infer) fn of_many(self, what: &str) -> Result<OutputFormat, Failure> {
         match self {
             Self::Table => Ok(OutputFormat::Table),
             Self::Json => Ok(OutputFormat::Json),
+            Self::Csv => {
+                let text = format!("{what} has no form as `--output csv`");
+                Err(Failure::usage(text).hint("use `--output table` or `--output json`"))
+            }
             Self::Npy | Self::Raw => Err(no_single_output(what)),
         }
     }

@@ -4,7 +4,7 @@ mod sequences;
 
 use ovms::client::{
     Api, Client, ClientError, ClientOptions, ModelBatching, ModelId, ModelMetadata, ModelStatus,
-    ServerMetadata, VersionStatus,
+    ReloadFailure, ServerMetadata, VersionStatus,
 };
 use serde::Serialize;
 
@@ -36,6 +36,9 @@ pub(super) struct Listing {
     /// Server metadata, with a query for all models and if the protocol has it.
     pub(super) server: Option<ServerMetadata>,
     pub(super) models: Models,
+    /// Why the server does not serve its configuration as it stands, of a query for states and if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reload_failure: Option<ReloadFailure>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,6 +69,9 @@ impl Listing {
         for note in self.notes() {
             ui::note(&note);
         }
+        if let Some(warning) = self.warning() {
+            ui::warn(&warning);
+        }
         ui::print(self.text(Look::of_stdout()))
     }
 
@@ -90,6 +96,13 @@ impl Listing {
             _ => notes.push("The server has no models.".to_owned()),
         }
         notes
+    }
+
+    fn warning(&self) -> Option<String> {
+        let ReloadFailure { since, reason } = self.reload_failure.as_ref()?;
+        Some(format!(
+            "warning: what is served is not what the server's configuration says, since {since}: {reason}"
+        ))
     }
 
     fn text(&self, look: Look) -> String {
@@ -194,6 +207,7 @@ fn reason(version: &VersionStatus) -> String {
 fn tone(version: &VersionStatus) -> Option<Tone> {
     let has_failed = version.code.as_ref().is_some_and(|code| code != "OK");
     match version.state.as_str() {
+        _ if version.is_removed() => None,
         // What was there before goes on.
         _ if version.is_ready() && has_failed => Some(Tone::Warn),
         _ if has_failed => Some(Tone::Bad),
@@ -306,11 +320,21 @@ impl Inspection {
                 Some(model) => (None, self.one(client, model).await?),
                 None => self.all(client).await?,
             };
+            let reload_failure = match (self.question, &server) {
+                (Question::Status, Some(server)) => server.reload_failure.clone(),
+                // The state of the model is worth telling without.
+                (Question::Status, None) if self.model.is_some() => {
+                    let server = client.server_metadata().await.ok().flatten();
+                    server.and_then(|server| server.reload_failure)
+                }
+                _ => None,
+            };
             Ok(Listing {
                 api: self.server.api,
                 is_of_all: self.model.is_none(),
                 server,
                 models,
+                reload_failure,
             })
         };
         Ok(ask(&self.server, name, question).await?.1)
@@ -339,7 +363,7 @@ impl Inspection {
             return Ok((server, Models::States(models)));
         }
         let mut rows = Vec::with_capacity(models.len());
-        for ModelStatus { name, .. } in models {
+        for ModelStatus { name, .. } in models.into_iter().filter(|it| !it.is_removed()) {
             let (metadata, error) = match client.model_metadata(&ModelId::of(&name)).await {
                 // Such as one that is not loaded.
                 Err(ClientError::Refused(refusal)) => {

@@ -1,7 +1,10 @@
 //! Tests of all tables and objects.
 
 use ovms::{
-    client::{Api, ModelMetadata, ModelStatus, ServerMetadata, TensorMetadata, VersionStatus},
+    client::{
+        Api, ModelMetadata, ModelStatus, ReloadFailure, ServerMetadata, TensorMetadata,
+        VersionStatus,
+    },
     tensor::{Dim, PartialShape},
 };
 
@@ -69,8 +72,10 @@ fn listing(is_of_all: bool, models: Models) -> Listing {
             name: "OpenVINO Model Server".to_owned(),
             version: "1.2".to_owned(),
             is_ready: false,
+            reload_failure: None,
         }),
         models,
+        reload_failure: None,
     }
 }
 
@@ -153,6 +158,42 @@ fn all_models_come_with_the_server() {
     let listing = listing(true, Models::States(models));
     insta::assert_snapshot!(listing.notes().join("\n"), @"OpenVINO Model Server 1.2 is not ready.");
     insta::assert_snapshot!(listing.json(), @r#"{"api":"kserve-grpc","server":{"name":"OpenVINO Model Server","version":"1.2","ready":false},"models":[{"name":"bert","versions":[{"version":"1","state":"READY","ready":true,"error_code":null,"reason":""}]}]}"#);
+}
+
+#[test]
+fn a_failed_reload_is_told_with_the_states() {
+    let models = vec![
+        status("bert", vec![version("1", "READY", None, "")]),
+        status(
+            "old",
+            vec![version(
+                "1",
+                "UNAVAILABLE",
+                None,
+                "removed from the configuration",
+            )],
+        ),
+    ];
+    let mut listing = listing(false, Models::States(models));
+    assert_eq!(listing.warning(), None);
+    listing.reload_failure = Some(ReloadFailure {
+        since: "2026-11-27T22:10:00Z".to_owned(),
+        reason: "cannot read the configuration".to_owned(),
+    });
+    insta::assert_snapshot!(listing.warning().unwrap(), @"warning: what is served is not what the server's configuration says, since 2026-11-27T22:10:00Z: cannot read the configuration");
+    insta::assert_snapshot!(listing.text(Look::Plain), @"
+    model  version  state        reason
+    bert         1  READY        -
+    old          1  UNAVAILABLE  removed from the configuration
+    ");
+    insta::assert_snapshot!(listing.json(), @r#"{"api":"kserve-grpc","server":null,"models":[{"name":"bert","versions":[{"version":"1","state":"READY","ready":true,"error_code":null,"reason":""}]},{"name":"old","versions":[{"version":"1","state":"UNAVAILABLE","ready":false,"error_code":null,"reason":"removed from the configuration"}]}],"reload_failure":{"since":"2026-11-27T22:10:00Z","reason":"cannot read the configuration"}}"#);
+    let Models::States(models) = &listing.models else {
+        unreachable!("they are states");
+    };
+    let is_removed: Vec<bool> = models.iter().map(ModelStatus::is_removed).collect();
+    assert_eq!(is_removed, [false, true]);
+    let removed = &models[1].versions[0];
+    assert_eq!(tone(removed), None, "nothing is wrong with it");
 }
 
 #[test]

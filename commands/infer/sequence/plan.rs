@@ -11,16 +11,20 @@ use ovms::{
     },
     request::Parameter,
 };
+use reqwest::header::HeaderMap;
 
 use super::state::StateFiles;
 use crate::{
     error::Failure,
     infer::{
-        args::{Format, of_stdin},
+        args::{Format, TextFormat, of_stdin},
         feed::{Origin, RequestPlan, Role},
     },
-    ui::OutputFormat,
 };
+
+/// Places of an idempotency key.
+const KEY_PARAMETER: &str = "idempotency_key";
+const KEY_HEADER: &str = "ovms-idempotency-key";
 
 /// Part of a sequence to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +47,7 @@ pub(in crate::infer) struct Plan {
     pub(super) axis: usize,
     pub(in crate::infer) requests: RequestPlan,
     /// Form of each step; `None` if all are shown as one.
-    pub(super) each: Option<OutputFormat>,
+    pub(super) each: Option<TextFormat>,
     pub(super) files: StateFiles,
     /// Whether the sequence was begun before, so that no step starts it.
     pub(in crate::infer) goes_on: bool,
@@ -66,6 +70,7 @@ impl Sequence {
         args: &SequenceArgs,
         inputs: &mut Vec<Argument>,
         parameters: &[(String, Parameter)],
+        headers: &HeaderMap,
         format: Format,
         api: Api,
     ) -> Result<Option<Self>, Failure> {
@@ -80,6 +85,9 @@ impl Sequence {
             (false, false, false) => return Ok(None),
         };
         refuse_own_form(inputs, parameters)?;
+        if control.is_none() {
+            refuse_one_key(parameters, headers)?;
+        }
         let files = StateFiles::new(args, api)?;
         let Some(control) = control else {
             return Plan::new(args, inputs, format, files).map(|plan| Some(Self::All(plan)));
@@ -123,7 +131,7 @@ impl Plan {
             None => Origin::Parts(axis),
         };
         let each = match args.each {
-            true => Some(format.of_many("each step by itself")?),
+            true => Some(format.of_text("each step by itself")?),
             false => None,
         };
         Ok(Self {
@@ -151,6 +159,19 @@ fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
             Err(Failure::usage("`--no-end` needs `--sequence`").hint(hint))
         }
         false => Ok(()),
+    }
+}
+
+/// Rejects an idempotency key for all steps: a server would answer each with what it has answered the first.
+fn refuse_one_key(parameters: &[(String, Parameter)], headers: &HeaderMap) -> Result<(), Failure> {
+    let parameter = parameters.iter().find(|(key, _)| key == KEY_PARAMETER);
+    let header = headers.contains_key(KEY_HEADER).then_some(KEY_HEADER);
+    match parameter.map(|(key, _)| &**key).or(header) {
+        Some(key) => Err(Failure::usage(format!(
+            "`{key}` does not fit `--sequence`: each request has a key of its own, or the server takes it for the one before"
+        ))
+        .hint("`--start`, `--continue` and `--end` send single requests")),
+        None => Ok(()),
     }
 }
 
@@ -204,7 +225,7 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Show the outputs of each step as they come, a line for each step
     ///
-    /// With `--output json` each line is one object.
+    /// With `--output json` each line is one object, with `--output csv` a row of one table.
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 

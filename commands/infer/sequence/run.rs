@@ -6,7 +6,7 @@ use ovms::{
     client::{
         Client, ClientResponse, ModelMetadata, Request,
         input::Inputs,
-        output::{self, OfSequence, ResponsePart},
+        output::{self, CsvTable, OfSequence, ResponsePart},
         sequence::{SequenceClient, Stack, StepControl, random_id},
     },
     tensor::TensorMap,
@@ -19,8 +19,8 @@ use tokio::{
 use super::{PATIENCE, Plan, Stop, state::StateFiles};
 use crate::{
     error::Failure,
-    infer::{feed::RequestFeed, outputs, sequence},
-    ui::{self, Counter, OutputFormat, counted},
+    infer::{args::TextFormat, feed::RequestFeed, outputs, sequence},
+    ui::{self, Counter, counted},
 };
 
 /// Response to a request, or to all steps of a sequence as one, with its headline.
@@ -343,19 +343,22 @@ pub(super) enum Sink {
     Stack(Stack),
     /// One by one, on arrival.
     Each {
-        format: OutputFormat,
+        format: TextFormat,
         places: usize,
         writer: Writer,
+        /// Table of all steps, in CSV.
+        table: CsvTable,
     },
 }
 
 impl Sink {
     /// Creates a sink that shows each step on arrival.
-    pub(super) fn each(format: OutputFormat, total: Option<usize>) -> Result<Self, Failure> {
+    pub(super) fn each(format: TextFormat, total: Option<usize>) -> Result<Self, Failure> {
         Ok(Self::Each {
             format,
             places: total.map_or(PLACES, |total| total.to_string().len()),
             writer: Writer::start()?,
+            table: CsvTable::with_leading(&["sequence_id", "step"]),
         })
     }
 
@@ -375,14 +378,19 @@ impl Sink {
                 format,
                 places,
                 writer,
+                table,
             } => {
                 let line = match format {
-                    OutputFormat::Json => {
+                    TextFormat::Json => {
                         let part = ResponsePart::Step(step);
                         let of = OfSequence { id, part };
                         outputs::json_line(output::answer_json(&answer, Some(of), &[]))
                     }
-                    OutputFormat::Table => {
+                    TextFormat::Csv => {
+                        let lines = table.lines(&answer, &[id.to_string(), step.to_string()]);
+                        outputs::as_shown(lines.map_err(|error| outputs::no_lines(&error))?)
+                    }
+                    TextFormat::Table => {
                         if step == 1 {
                             let model = outputs::model(&answer);
                             ui::note(&format!("{model}, sequence {id}:"));
@@ -400,7 +408,7 @@ impl Sink {
     pub(super) fn is_for_people(&self) -> bool {
         match self {
             Self::Stack(_) => false,
-            Self::Each { format, .. } => *format == OutputFormat::Table,
+            Self::Each { format, .. } => *format == TextFormat::Table,
         }
     }
 }

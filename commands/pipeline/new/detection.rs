@@ -24,7 +24,8 @@ const AFTER_HELP: &str = "\
 The detector takes one image, as FP32, FP16 or U8, and has an output of one of these forms, which \
 crops.py reads: detections (1,1,N,7) as of SSD; yolo (1,4+classes,N) as of YOLOv8 and later; rows \
 (N,5) or (1,N,6) of box, score, and class; map (1,1,H,W) of scores, as of text. The `params` of \
-the node choose the form, the least score, and the size of crops.
+the node choose the form, the least score, and the size of crops, and RESIZE in crops.py whether \
+they keep their proportions or are stretched.
 
 Examples:
   ovms pipeline new detection signs models/detector models/classifier

@@ -16,6 +16,12 @@ from pyovms import Tensor
 if TYPE_CHECKING:
     from pyovms import PipelineArguments
 
+# How a crop gets the height and width of the next model: "fit" keeps its
+# proportions, as text needs it, and fills what is left, to the right or below,
+# with PAD; "stretch" fills all of it with the crop, as many classifiers take it.
+RESIZE = "fit"
+PAD = 127  # a pixel of grey; of images that are sent as 0 to 1 it is 0.5
+
 DTYPES = {"FP32": np.float32, "FP16": np.float16, "UINT8": np.uint8}
 OVERLAP = 0.5  # of two boxes of which the better one is kept: intersection over union
 
@@ -89,11 +95,21 @@ def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
     return image[rows.astype(int)[:, None], columns.astype(int)]
 
 
+def size_within(image: np.ndarray, height: int, width: int) -> tuple[int, int]:
+    """Height and width that an image gets in a crop of this size."""
+    if RESIZE == "stretch":
+        return height, width
+    scale = min(height / image.shape[0], width / image.shape[1])
+    return max(round(image.shape[0] * scale), 1), max(round(image.shape[1] * scale), 1)
+
+
 class OvmsPythonModel:
     """One object of it serves all requests to the node, several at once."""
 
     def initialize(self, kwargs: PipelineArguments) -> None:
         """Read the params of the node, which are texts."""
+        if RESIZE not in ("fit", "stretch"):
+            raise ValueError(f"RESIZE: expected 'fit' or 'stretch', got {RESIZE!r}")
         params = kwargs["params"]
         self.read = FORMS[params["form"]]
         self.least = float(params["threshold"])
@@ -118,9 +134,12 @@ class OvmsPythonModel:
         boxes = boxes + around[:, None] * np.array([-1, -1, 1, 1])
         boxes = np.clip(np.rint(boxes), 0, [width, height, width, height]).astype(np.int32)
         boxes = boxes[(boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])]
-        crops = np.empty((len(boxes), 1, self.height, self.width, image.shape[2]), self.dtype)
+        size = (len(boxes), 1, self.height, self.width, image.shape[2])
+        crops = np.full(size, PAD, self.dtype)
         for place, (left, top, right, bottom) in enumerate(boxes):
-            crops[place, 0] = resized(image[top:bottom, left:right], self.height, self.width)
+            piece = image[top:bottom, left:right]
+            rows, columns = size_within(piece, self.height, self.width)
+            crops[place, 0, :rows, :columns] = resized(piece, rows, columns)
         if self.layout == "NCHW":
             crops = crops.transpose(0, 1, 4, 2, 3)
         # The first dimension is the parts: each is a crop and its box, in a batch of one.

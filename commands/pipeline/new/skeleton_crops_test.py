@@ -39,9 +39,11 @@ def module():
     return made
 
 
-def execute(found, image, **params):
+def execute(found, image, resize=None, **params):
     """Make the object of the handler, and call it."""
-    node = module().OvmsPythonModel()
+    handler = module()
+    handler.RESIZE = resize or handler.RESIZE
+    node = handler.OvmsPythonModel()
     node.initialize(
         {
             "node_name": "crops",
@@ -68,6 +70,27 @@ class CropsTest(unittest.TestCase):
         last = image.transpose(0, 2, 3, 1)
         crops, boxes = execute(rows, last, image_layout="NHWC", layout="NHWC", margin="0.5")
         self.assertEqual((crops.shape, boxes.tolist()), ((1, 1, 4, 6, 3), [[[0, 0, 10, 7]]]))
+
+    def test_fits(self) -> None:
+        # One is as wide as the crop and half as high, the other one is halved and as high.
+        image = np.arange(3 * 10 * 20).reshape(1, 3, 10, 20)
+        rows = [[2, 1, 8, 3, 0.9], [2, 1, 6, 9, 0.9]]
+        crops, _ = execute(rows, image, resize="fit")
+        wide, high = crops[:, 0]
+        np.testing.assert_array_equal(wide[:, :2], image[0, :, 1:3, 2:8])
+        np.testing.assert_array_equal(high[:, :, :2], image[0, :, 2:9:2, 3:6:2])
+        pad = np.float32(module().PAD)
+        self.assertEqual({*wide[:, 2:].flat, *high[:, :, 2:].flat}, {pad})
+
+    def test_stretches(self) -> None:
+        image = np.arange(3 * 10 * 20).reshape(1, 3, 10, 20)
+        crops, _ = execute([[2, 1, 8, 3, 0.9]], image, resize="stretch")
+        twice = np.repeat(image[0, :, 1:3, 2:8], 2, axis=1)
+        np.testing.assert_array_equal(crops[0, 0], twice)
+
+    def test_refuses_another_resize(self) -> None:
+        with self.assertRaises(ValueError):
+            execute(np.zeros((0, 5)), np.zeros((1, 3, 10, 20)), resize="squeeze")
 
     def test_refuses_several_images(self) -> None:
         with self.assertRaises(ValueError):

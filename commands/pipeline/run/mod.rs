@@ -2,6 +2,7 @@
 
 mod output;
 mod report;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},
@@ -16,12 +17,14 @@ use ovms::{
     error::chain,
     model::Loaded,
     pipeline::{
-        NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path, python::is_handler,
+        DecodingTrace, NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path,
+        python::is_handler,
     },
     servable::TensorInfo,
     tensor::{DataType, TensorMap, named},
 };
 
+use self::usage::{CoreUsage, CoreWatch};
 use super::{aside::Aside, config_of, refused, unknown};
 use crate::{
     completions::names,
@@ -272,11 +275,6 @@ impl LocalPipeline {
         }
     }
 
-    /// Returns the maximum number of runs of a node in flight, if it runs a model.
-    fn slots(&self, model: &str, version: Option<i64>) -> Option<usize> {
-        Some(self.model(model, version)?.slots())
-    }
-
     /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
     fn labels(&self, output: &str) -> Vec<String> {
         let mut outputs = self.plan().outputs_of_models();
@@ -338,6 +336,8 @@ struct Measured {
     totals: Vec<Duration>,
     /// Times of each node, by its index in the plan.
     nodes: Vec<NodeTimes>,
+    /// Times of the decoding of images, if the request has any.
+    decoded: Vec<Duration>,
     /// Last request.
     last: Last,
     /// Error of the last request, if it failed.
@@ -373,6 +373,10 @@ struct Last {
     runs: Vec<NodeTrace>,
     /// Indices in `runs` of the critical path.
     path: Vec<usize>,
+    /// Decoding of its images, which all runs wait for.
+    decoding: Option<DecodingTrace>,
+    /// Cores that this process kept busy meanwhile, unless it failed in an earlier round.
+    usage: Option<CoreUsage>,
     outputs: TensorMap,
 }
 
@@ -388,15 +392,20 @@ async fn measure(
     let trace = Arc::new(Trace::default());
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
+    let mut decoded = Vec::new();
     let mut last = None;
     let (mut error, mut file) = (None, None);
-    for round in 0..warmup.saturating_add(repeat) {
+    let rounds = warmup.saturating_add(repeat);
+    for round in 0..rounds {
         let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
         let target = target.map_err(failed)?.traced(trace.clone());
+        // Only the last one is shown with its waits.
+        let watch = (round + 1 == rounds).then(CoreWatch::begin);
         let begun = Instant::now();
         let answer = target.infer(request.clone()).await;
         let took = begun.elapsed();
-        let runs = trace.take();
+        let usage = watch.map(CoreWatch::end);
+        let (runs, decoding) = (trace.take(), trace.take_decoding());
         let failed = answer.as_ref().err();
         file = failed.and_then(|error| infer::image_named(error.message(), images));
         error = failed.map(reported);
@@ -409,9 +418,12 @@ async fn measure(
             times.ran.push(own().map(NodeTrace::took).sum());
             times.waited.push(own().map(NodeTrace::waited).sum());
         }
+        decoded.extend(decoding.as_ref().map(DecodingTrace::took));
         last = Some(Last {
             took,
             path: Vec::new(),
+            decoding,
+            usage,
             runs,
             outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
         });
@@ -424,6 +436,7 @@ async fn measure(
     Ok(Measured {
         totals,
         nodes,
+        decoded,
         last,
         error,
         file,

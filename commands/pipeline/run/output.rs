@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use ovms::{
     client::output::{Summary, ranking_members, save_tensors},
     config::NodeKind,
-    pipeline::NodeTrace,
+    pipeline::{NodeTrace, PipelinePlan},
     tensor::{Tensor, TensorMap},
 };
 use serde_json::{Value, json};
@@ -99,14 +99,21 @@ pub(super) fn as_json(
             "runs": runs.collect::<Vec<_>>(),
         })
     });
+    let step = |node: usize, session: &str, waited, ran| {
+        json!({
+            "node": plan.nodes[node].name,
+            "session": session,
+            "waited_us": microseconds(waited),
+            "ran_us": microseconds(ran),
+        })
+    };
+    let decoding = last.decoding.iter().map(|decoding| {
+        let ran = decoding.took();
+        step(PipelinePlan::ENTRY, "", Duration::ZERO, ran)
+    });
     let path = last.path.iter().map(|place| {
         let run: &NodeTrace = &last.runs[*place];
-        json!({
-            "node": plan.nodes[run.node].name,
-            "session": run.session,
-            "waited_us": microseconds(run.waited()),
-            "ran_us": microseconds(run.took()),
-        })
+        step(run.node, &run.session, run.waited(), run.took())
     });
     let at = |share: usize| microseconds(measured.percentile(share));
     let outputs = last.outputs.iter().map(|(name, it)| (name.as_str(), it));
@@ -122,9 +129,17 @@ pub(super) fn as_json(
             "last": microseconds(last.took),
         },
         "nodes": nodes.collect::<Vec<_>>(),
-        "critical_path": path.collect::<Vec<_>>(),
+        "critical_path": decoding.chain(path).collect::<Vec<_>>(),
         "outputs": tensors(outputs),
     });
+    if let Some(decoding) = &last.decoding {
+        let ran = median(&measured.decoded);
+        report["decoding"] = json!({
+            "inputs": decoding.inputs,
+            "ran_us": microseconds(ran),
+            "share": ratio(ran, median(&measured.totals)),
+        });
+    }
     if !measured.files.is_empty() {
         report["files"] = json!(measured.files);
     }

@@ -21,6 +21,7 @@ use ovms::{
 use serde_json::Value;
 
 use self::elsewhere::elsewhere;
+use super::path_behind;
 use crate::{
     completions::{names, usual},
     error::Failure,
@@ -383,7 +384,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut unmatched = Vec::new();
     let mut paths = 0;
-    // Flags with `true` or `false` behind a blank.
+    // Flags with `true`, `false`, or a path behind a blank.
     let mut parted = Vec::new();
     let mut optional = None;
     let (mut has_flags, mut takes_paths) = (false, true);
@@ -410,10 +411,14 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
                 .filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
         }
-        if let (Some(flag), "true" | "false" | "True" | "False") = (before, &*text) {
-            parted.push(format!(
+        match (before, &*text) {
+            (Some(flag), "true" | "false" | "True" | "False") => parted.push(format!(
                 "write `--{flag}={text}` in place of `--{flag} {text}`"
-            ));
+            )),
+            (Some(flag), path) if !path.starts_with('-') => {
+                parted.extend(path_behind(flag, path));
+            }
+            _ => {}
         }
         let name = text.split('=').next().unwrap_or_default();
         let is_common =

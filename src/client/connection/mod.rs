@@ -223,10 +223,12 @@ impl Client {
         Ok(reported)
     }
 
-    /// Asks for the names of the server's models; `None` if the server has no such list.
+    /// Asks for the names of the server's models, without those that it says are removed; `None` if the server has no
+    /// such list.
     pub async fn model_names(&self) -> Option<Vec<String>> {
         let models = self.ask(self.wire.models()).await.ok()?;
-        Some(models.into_iter().map(|model| model.name).collect())
+        let present = models.into_iter().filter(|model| !model.is_removed());
+        Some(present.map(|model| model.name).collect())
     }
 
     /// Asks for the states of a model's versions, or of the one version that is named.

@@ -93,6 +93,13 @@ pub enum InputRemark {
         /// The name of the input.
         input: String,
     },
+    /// Numbers are sent as a text, since nothing tells the datatype of the input.
+    NumbersAsText {
+        /// The name of the input.
+        input: String,
+        /// The value that is sent as numbers where a datatype stands before it.
+        value: String,
+    },
     /// Mean, scale, order of channels, or layout are given for an image that the server decodes.
     Unprepared {
         /// The name of the input.
@@ -261,6 +268,11 @@ impl fmt::Display for InputRemark {
                 f,
                 "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \
                  `-i {input}:UINT8=@FILE` sends its pixels"
+            ),
+            Self::NumbersAsText { input, value } => write!(
+                f,
+                "nothing tells the datatype of input `{input}`, so the numbers are sent as a text; \
+                 `-i '{input}:FP32={value}'` sends them as numbers"
             ),
             Self::Unprepared { input } => write!(
                 f,

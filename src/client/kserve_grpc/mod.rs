@@ -12,8 +12,8 @@ use super::{
     load::ServerCounters,
     message::{
         ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelProperties, ModelStatus,
-        Opaque, Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus, by_model,
-        lengths, narrow, push_all,
+        Opaque, ReloadFailure, Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus,
+        by_model, lengths, narrow, push_all,
     },
     protocol::{Call, Protocol, RawReply},
     stream::{RequestSender, ResponseReceiver},
@@ -149,6 +149,10 @@ pub(super) fn server(message: ServerMetadataResponse, is_ready: bool) -> ServerM
         name: message.name,
         version: message.version,
         is_ready,
+        reload_failure: message.reload_failure.map(|failure| ReloadFailure {
+            since: failure.since,
+            reason: failure.reason,
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
-use super::{Ranked, elements};
+use super::{Detections, Ranked, elements};
 use crate::{
     client::{StreamAnswer, message::ClientResponse},
     request::FINAL,
@@ -140,6 +140,47 @@ pub fn ranking_members(output: &str, rows: &[Vec<Ranked<'_>>], labels: &[String]
             out.extend_from_slice(br#","score":"#);
             finite(ranked.score, &mut out);
             out.push(b'}');
+        }
+        out.push(b']');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// Writes detections as one JSON object: a list for each image, the surest first.
+///
+/// `files` has the file of each image, or none.
+pub fn detections_json(
+    answer: &ClientResponse,
+    sequence: Option<OfSequence>,
+    found: &Detections<'_>,
+    files: &[String],
+) -> Vec<u8> {
+    let mut out = head(answer, sequence);
+    push_files(files, &mut out);
+    let start = format!(r#","output":{},"top":["#, json!(found.output));
+    out.extend_from_slice(start.as_bytes());
+    for (index, image) in found.images.iter().enumerate() {
+        separate(index, &mut out);
+        out.push(b'[');
+        for (place, it) in image.iter().enumerate() {
+            separate(place, &mut out);
+            let start = format!(r#"{{"rank":{},"index":{}"#, place + 1, it.index);
+            out.extend_from_slice(start.as_bytes());
+            if let Some(class) = it.class {
+                out.extend_from_slice(format!(r#","class":{class}"#).as_bytes());
+            }
+            if let Some(label) = &it.label {
+                out.extend_from_slice(format!(r#","label":{}"#, json!(label)).as_bytes());
+            }
+            out.extend_from_slice(br#","score":"#);
+            finite(it.score, &mut out);
+            out.extend_from_slice(br#","box":["#);
+            for (place, number) in it.bounds.iter().enumerate() {
+                separate(place, &mut out);
+                finite(*number, &mut out);
+            }
+            out.extend_from_slice(b"]}");
         }
         out.push(b']');
     }

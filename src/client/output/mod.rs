@@ -1,7 +1,9 @@
-//! Answers for people and programs: rows of a table, the best of many scores, JSON, and files.
+//! Answers for people and programs: rows of a table, the best of many scores, JSON, CSV, and files.
 //!
 //! Nothing here is drawn or printed: tables are made of [`Summary`] and [`Ranked`] elsewhere.
 
+mod csv;
+mod detections;
 mod json;
 mod save;
 mod summary;
@@ -12,7 +14,14 @@ use crate::tensor::{
     values::{Value, values},
 };
 
-pub use json::{OfSequence, ResponsePart, answer_json, ranking_json, ranking_members, stream_json};
+pub use csv::{CsvError, CsvTable, answer_csv, detections_csv, ranking_csv, row_counts};
+pub use detections::{
+    Detection, Detections, detections, may_be_detection_output, may_be_detections,
+};
+pub use json::{
+    OfSequence, ResponsePart, answer_json, detections_json, ranking_json, ranking_members,
+    stream_json,
+};
 pub use save::{Saved, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
 

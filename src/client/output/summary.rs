@@ -210,7 +210,7 @@ pub fn top(tensor: &Tensor, count: usize) -> Result<Vec<Vec<Ranked<'_>>>, TopErr
         .collect())
 }
 
-fn descending(a: Value<'_>, b: Value<'_>) -> Ordering {
+pub(super) fn descending(a: Value<'_>, b: Value<'_>) -> Ordering {
     let (a, b) = (
         a.as_f64().unwrap_or(f64::NAN),
         b.as_f64().unwrap_or(f64::NAN),

@@ -136,8 +136,8 @@ pub enum FlagError {
     #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
     StatefulAuto,
     #[error(
-        "Configuration file not found or cannot open - metrics are set both by metrics_enable and \
-         by monitoring in the file; keep one of them"
+        "Configuration file not found or cannot open - metrics_enable and monitoring in the configuration file are both \
+         given; keep one of them"
     )]
     MetricsTwice,
     #[error("Missing rest_port parameter in server CLI - metrics are enabled in the file")]

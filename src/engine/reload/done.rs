@@ -13,6 +13,8 @@ pub(super) struct Done {
     pub(super) errors: Vec<ReloadError>,
     /// Whether it was a new configuration file that was brought into effect.
     pub(super) new_file: bool,
+    /// Whether the files with the models of graphs were read.
+    pub(super) has_looked: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.
     pub(super) held: Vec<(String, String)>,
 }
@@ -60,12 +62,25 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
         _ => ErrorKind::Internal,
     };
-    let errors = done.errors.iter().take(MAX_ERRORS);
-    let mut errors: Vec<String> = errors.map(|error| in_one_line(error, is_silent)).collect();
-    if done.errors.len() > MAX_ERRORS {
-        errors.push(format!("and {} more", done.errors.len() - MAX_ERRORS));
+    let errors = joined(&done.errors.iter().collect::<Vec<_>>(), is_silent);
+    Err(Error::new(kind, format!("{text} {errors}")))
+}
+
+/// Returns why a configuration is not served as it stands, of the errors of a pass; `None` if it is. What cannot be
+/// loaded has a status of its own.
+pub(super) fn unserved(mut errors: Vec<&ReloadError>, is_silent: bool) -> Option<String> {
+    errors.retain(|error| error.is_of_configuration());
+    (!errors.is_empty()).then(|| joined(&errors, is_silent))
+}
+
+/// Writes errors in one line, and how many more there are.
+fn joined(errors: &[&ReloadError], is_silent: bool) -> String {
+    let shown = errors.iter().take(MAX_ERRORS);
+    let mut texts: Vec<String> = shown.map(|error| in_one_line(error, is_silent)).collect();
+    if errors.len() > MAX_ERRORS {
+        texts.push(format!("and {} more", errors.len() - MAX_ERRORS));
     }
-    Err(Error::new(kind, format!("{text} {}", errors.join("; "))))
+    texts.join("; ")
 }
 
 /// Writes an error with its place and its cause in one line.

@@ -129,6 +129,30 @@ impl ReloadError {
         self
     }
 
+    /// Returns whether something of a configuration is not taken over, as opposed to what cannot be loaded.
+    pub(super) fn is_of_configuration(&self) -> bool {
+        match self {
+            Self::File(_)
+            | Self::Paths(_)
+            | Self::Entry { .. }
+            | Self::PipelineEntry(_)
+            | Self::GraphEntry(_)
+            | Self::OfFolder(_)
+            | Self::Subconfig { .. }
+            | Self::Subscribed { .. }
+            | Self::Type { .. } => true,
+            Self::Graph { .. }
+            | Self::Repository { .. }
+            | Self::Version(_)
+            | Self::Pipeline { .. } => false,
+        }
+    }
+
+    /// Returns whether it is about the file with the models of a graph.
+    pub(super) fn is_of_subconfig(&self) -> bool {
+        matches!(self, Self::Subconfig { .. })
+    }
+
     /// Returns what a client that asked for the reload can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {

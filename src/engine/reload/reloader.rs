@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    done::{Done, answer},
+    done::{Done, answer, unserved},
     error::ReloadError,
     graphs::Graphs,
     pass::PassReason,
@@ -56,6 +56,8 @@ pub struct Reloader {
     surveys: KnownSurveys,
     /// The errors of the last pass, so that the watcher reports each of them once.
     reported: HashSet<String>,
+    /// Errors of the files of graphs when they were looked at last, which not every pass does.
+    unread: Option<String>,
 }
 
 impl Reloader {
@@ -113,6 +115,7 @@ impl Reloader {
             is_silent: flags.hide_python_errors,
             surveys: KnownSurveys::default(),
             reported: HashSet::new(),
+            unread: None,
         }
     }
 
@@ -161,6 +164,7 @@ impl Reloader {
             ..Done::default()
         };
         self.bring(&config, Trigger::Start, &mut done).await;
+        self.note(&done);
         done.errors
     }
 
@@ -211,11 +215,24 @@ impl Reloader {
     /// Earlier parts of the same reload may have failed already.
     async fn pass(&mut self, trigger: Trigger, is_well: bool) -> Done {
         let done = self.uncounted_pass(trigger).await;
+        self.note(&done);
         let is_well = is_well && done.errors.is_empty();
         if trigger == Trigger::Asked || done.changed || done.new_file || !is_well {
             self.metrics.count_reload(is_well);
         }
         done
+    }
+
+    /// Lets the engine know whether the configuration is served as it stands.
+    fn note(&mut self, done: &Done) {
+        let (of_files, others) = done.errors.iter().partition(|it| it.is_of_subconfig());
+        if done.has_looked {
+            self.unread = unserved(of_files, self.is_silent);
+        }
+        let others = unserved(others, self.is_silent).into_iter();
+        let reasons: Vec<String> = others.chain(self.unread.clone()).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        self.engine.set_config_failure(reason);
     }
 
     async fn uncounted_pass(&mut self, trigger: Trigger) -> Done {
@@ -260,6 +277,7 @@ impl Reloader {
             let serves = |name: &str| graphs.serves(name);
             let read = self.subconfigs.read(config, serves, &mut done.errors);
             done.changed |= read.await;
+            done.has_looked = true;
         }
         let is_taken = |name: &str| {
             let mut pipelines = config.pipelines.iter();

@@ -126,7 +126,7 @@ impl AllowedHosts {
     ///
     /// Fails if a browser sends it for a page from elsewhere, or under another host's name.
     pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        if !headers.contains_key(header::ORIGIN) && !headers.contains_key(SEC_FETCH_SITE) {
+        if !is_of_page(headers) {
             return Ok(());
         }
         let named = headers.get(header::HOST).and_then(|it| it.to_str().ok());
@@ -165,6 +165,11 @@ impl AllowedHosts {
         }
         Ok(())
     }
+}
+
+/// Returns true if a browser may have sent a request for a page.
+pub(super) fn is_of_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key(SEC_FETCH_SITE)
 }
 
 /// Returns true if an origin is the one that a host's own pages have.

@@ -12,11 +12,11 @@ use super::{
     Dashboard,
     ask::{Ask, Found},
     history::{RecentFigures, resident_kib},
-    view::{Condition, View, in_flight, last_error},
+    view::{Condition, LONGEST_NOTICE, View, in_flight, last_error},
 };
 use crate::{
-    engine::{Servable, ServableVersion},
-    frontends::guard::Access,
+    engine::{ConfigFailure, Servable, ServableVersion},
+    frontends::{guard::Access, shortened},
     metrics::{Figures, LatencyHistogram},
 };
 
@@ -115,7 +115,7 @@ impl State {
         if server.state == Readiness::Ready && failing > 0 {
             server.state = Readiness::Failing;
         }
-        server.notice = match server.state {
+        let notice = match server.state {
             Readiness::Ready => None,
             Readiness::Failing => Some(notice_of_failing(&servables, failing)),
             Readiness::Loading => Some("The server loads what it is to serve.".to_owned()),
@@ -124,6 +124,10 @@ impl State {
                     .to_owned(),
             ),
         };
+        let of_config = engine.config_failure();
+        let of_config = of_config.map(|failure| notice_of_config(&failure));
+        let notices: Vec<String> = notice.into_iter().chain(of_config).collect();
+        server.notice = (!notices.is_empty()).then(|| notices.join(" "));
         Self {
             server,
             totals,
@@ -142,6 +146,9 @@ impl State {
 /// Returns everything that is served: what needs somebody first, and then by name.
 pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
     let servables = engine.servables().into_iter();
+    // One that was removed and never had a version is only a name.
+    let servables =
+        servables.filter(|it| engine.is_configured(it.name()) || !it.parts().is_empty());
     let servables = servables.map(|servable| (Condition::of(&servable), servable));
     let mut servables: Vec<_> = servables.collect();
     servables.sort_by_key(|(condition, _)| match condition.needs_somebody() {
@@ -149,6 +156,13 @@ pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
         false => Condition::VARIANTS.len(),
     });
     servables
+}
+
+/// Says that what is served is not what is configured, and why.
+fn notice_of_config(failure: &ConfigFailure) -> String {
+    let reason = shortened(&failure.reason, LONGEST_NOTICE);
+    let since = failure.since();
+    format!("What is served is not what the configuration says, since {since}: {reason}")
 }
 
 /// Says how many servables fail, and why the first of them does.

@@ -31,7 +31,7 @@ const MAX_TENSORS: usize = 64;
 const LONGEST_FAILURE: usize = 2048;
 
 /// The most bytes of one at the top of the page.
-const LONGEST_NOTICE: usize = 300;
+pub(super) const LONGEST_NOTICE: usize = 300;
 
 /// A servable.
 #[derive(Debug, Serialize)]

@@ -11,7 +11,7 @@ use crate::{
     auth::{Auth, Denial, Identity, Right},
     budget::Budget,
     engine::{
-        Engine, Reload, SequenceList, Servable, ServableFacts, Target, not_found,
+        ConfigFailure, Engine, Reload, SequenceList, Servable, ServableFacts, Target, not_found,
         stream::{Course, OpenStream, StreamHead, StreamPlace},
     },
     error::{Error, ErrorKind, Result},
@@ -257,6 +257,18 @@ impl Access {
         let mut servables = self.engine.servables();
         servables.retain(|servable| self.may_describe(servable.name()));
         servables
+    }
+
+    /// Returns whether a servable is configured, as opposed to one that was removed.
+    pub(in crate::frontends) fn is_configured(&self, name: &str) -> bool {
+        self.engine.is_configured(name)
+    }
+
+    /// Returns why the configuration is not served as it stands, for those who manage the server or look at its
+    /// dashboard: errors name servables and paths.
+    pub(in crate::frontends) fn config_failure(&self) -> Option<Arc<ConfigFailure>> {
+        let may_know = self.may(Right::Admin) || self.may(Right::Dashboard);
+        may_know.then(|| self.engine.config_failure()).flatten()
     }
 
     /// Returns about how much [`Access::servables`] has to look at.

@@ -20,15 +20,16 @@ use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
     error::{Error, ErrorKind, Result},
     metrics::{Query, Stage},
-    model::{VersionErrorCode, VersionState},
+    model::{NO_VERSION, VersionErrorCode, VersionState},
     proto::kserve::{
         DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching,
         ModelInput, ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
-        ModelStatisticsResponse, ModelTransactionPolicy, ServerMetadataResponse, StatisticDuration,
-        model_metadata_response::TensorMetadata, repository_index_response::ModelIndex,
+        ModelStatisticsResponse, ModelTransactionPolicy, ReloadFailure, ServerMetadataResponse,
+        StatisticDuration, model_metadata_response::TensorMetadata,
+        repository_index_response::ModelIndex,
     },
     request::RequestOrigin,
-    servable::TensorInfo,
+    servable::{REMOVED, TensorInfo},
     tensor::DataType,
 };
 
@@ -88,6 +89,10 @@ fn server_metadata(engine: &Access) -> ServerMetadataResponse {
             .chain(more)
             .map(str::to_owned)
             .collect(),
+        reload_failure: engine.config_failure().map(|failure| ReloadFailure {
+            since: failure.since(),
+            reason: failure.reason.clone(),
+        }),
     }
 }
 
@@ -130,7 +135,7 @@ fn model_metadata(
 }
 
 /// Lists every version, or only those that are ready, by name and number. A model without any
-/// version is listed without a number.
+/// version is listed without a number, for as long as it is configured.
 fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
     let mut entries = Vec::new();
     for servable in engine.servables() {
@@ -144,6 +149,7 @@ fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
                 });
             }
         };
+        let is_configured = engine.is_configured(servable.name());
         let parts = servable.parts();
         for part in &parts {
             let status = part.status();
@@ -155,11 +161,14 @@ fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
                     ("UNAVAILABLE", reason("the check refuses it"))
                 }
                 (VersionState::Start | VersionState::Loading, _) => ("LOADING", ""),
+                (VersionState::Unloading | VersionState::End, _) if !is_configured => {
+                    ("UNAVAILABLE", REMOVED)
+                }
                 (VersionState::Unloading | VersionState::End, _) => ("UNAVAILABLE", "unloaded"),
             };
             add(part.number().to_string(), state, reason);
         }
-        if parts.is_empty() {
+        if parts.is_empty() && is_configured {
             // A folder without a version is no error: one may come.
             let survey = servable.model().and_then(|model| model.survey());
             let failed = survey.as_deref().and_then(|found| found.as_ref().err());
@@ -170,9 +179,6 @@ fn repository_index(engine: &Access, ready: bool) -> Vec<ModelIndex> {
     }
     entries
 }
-
-/// Reason of a model whose folder has no version.
-const NO_VERSION: &str = "there is no version";
 
 /// Triton's name of the backend that runs OpenVINO models.
 const BACKEND: &str = "openvino";

@@ -5,7 +5,7 @@ use std::{pin::pin, time::Instant};
 
 use axum::{
     extract::{FromRequestParts, Path, Request, rejection::PathRejection},
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, request::Parts},
     response::Response,
     routing::MethodRouter,
 };
@@ -15,7 +15,7 @@ use super::{REPOSITORY, SETTING, codec, json, json_reply, regions::RegionReader,
 use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
-        access, body, deadline,
+        access, body, cross_origin, deadline,
         guard::{Access, RestShared},
         idempotency::IdempotencyKey,
         kserve, priority,
@@ -69,8 +69,13 @@ pub(crate) async fn ready(context: RestContext) -> StatusCode {
     }
 }
 
-pub(crate) async fn server_metadata(context: RestContext) -> Result<Response> {
-    reply::serialized(&super::server_metadata(&context.engine))
+pub(crate) async fn server_metadata(context: RestContext, headers: HeaderMap) -> Result<Response> {
+    let mut metadata = super::server_metadata(&context.engine);
+    // Pages of other sites may read the rest, and errors have paths.
+    if cross_origin::is_of_page(&headers) {
+        metadata.reload_failure = None;
+    }
+    reply::serialized(&metadata)
 }
 
 /// `{"ready": true}` in the body asks for what is ready only; no body asks for all.

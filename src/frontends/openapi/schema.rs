@@ -37,13 +37,20 @@ pub(super) fn live_sequences() -> Value {
 /// Returns the schemas that do not depend on what is served.
 pub(super) fn common() -> [(&'static str, Value); 10] {
     let text = json!({"type": "string"});
+    let mut failure = object(&["since", "reason"], json!({"since": text, "reason": text}));
+    failure["description"] = "only there if the configuration is not served as it stands".into();
     [
         ("Error", object(&["error"], json!({"error": text}))),
         (
             "ServerMetadata",
             object(
                 &["name", "version", "extensions"],
-                json!({"name": text, "version": text, "extensions": {"type": "array", "items": text}}),
+                json!({
+                    "name": text,
+                    "version": text,
+                    "extensions": {"type": "array", "items": text},
+                    "reload_failure": failure,
+                }),
             ),
         ),
         (

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::{
+    error::ErrorKind,
     graph::{
         calculator::{Calculator, CalculatorContext, Emit, Factory, Later, Resources, StepOutcome},
         contract::Contract,
@@ -361,9 +362,9 @@ impl Shared {
             true => "which comes back to the node by itself; its outputs",
             false => "which is not an output of the node",
         };
+        let (name, known) = (python::brief(name), known.join(", "));
         self.refuse(format!(
-            "execute gave a tensor named {name:?}, {reason}: {}",
-            known.join(", ")
+            "execute gave a tensor named {name:?}, {reason}: {known}"
         ))
     }
 
@@ -400,7 +401,10 @@ impl Shared {
                 self.reported(&format!("{}: {}", raised.kind, raised.message))
             }
             HandlerError::Worker(text) => GraphRunError::new(AbseilCode::Aborted, text),
-            HandlerError::Memory(text) => GraphRunError::new(AbseilCode::ResourceExhausted, text),
+            HandlerError::Memory(ErrorKind::TooLarge, text) => {
+                GraphRunError::new(AbseilCode::TooLarge, text)
+            }
+            HandlerError::Memory(_, text) => GraphRunError::new(AbseilCode::NoRoom, text),
         }
     }
 

@@ -58,6 +58,8 @@ pub(super) struct Scheduler {
     outputs_bytes: usize,
     backlog: usize,
     errors: Vec<GraphRunError>,
+    /// The node of the first of them, if it is one of a node.
+    failed: Option<usize>,
     running: usize,
     /// Number of nodes that are not closed.
     left: usize,
@@ -139,6 +141,7 @@ impl Scheduler {
             outputs_bytes: 0,
             backlog: BACKLOG,
             errors: Vec::new(),
+            failed: None,
             running: 0,
             left: plan.nodes.len(),
             open_inputs: plan.inputs.len(),
@@ -245,6 +248,11 @@ impl Scheduler {
     /// Returns all errors of the run, merged into one.
     pub(super) fn error(&self) -> Option<GraphRunError> {
         GraphRunError::of_run(&self.errors)
+    }
+
+    /// Returns the first error of the run with its node, if it is one of a node.
+    pub(super) fn first_failure(&self) -> Option<(usize, &GraphRunError)> {
+        self.failed.zip(self.errors.first())
     }
 
     /// Returns whether an output packet is waiting.

@@ -170,10 +170,14 @@ impl Scheduler {
         let node = ticket.node;
         let name = &self.plan.nodes[node].spec.name;
         let outcome = outcome.map_err(|error| error.of_node(ticket.step, name));
+        let has_failed = !self.errors.is_empty();
         match ticket.step {
             CalculatorStep::Open => self.opened(node, outcome),
             CalculatorStep::Process => self.processed(node, ticket.number, outcome),
             CalculatorStep::Close => self.closed(node, ticket.is_late, outcome),
+        }
+        if !has_failed && !self.errors.is_empty() {
+            self.failed = Some(node);
         }
     }
 

@@ -29,6 +29,17 @@ pub fn is_slow(info: &ServableInfo, request: &InferRequest) -> bool {
     })
 }
 
+/// Returns the names of the inputs that a request has encoded images for.
+pub fn images(info: &ServableInfo, request: &InferRequest) -> Vec<String> {
+    let strings = Declared::Known(DataType::String);
+    let encoded = request.inputs.iter().filter(|input| {
+        let mut known = info.inputs.iter();
+        input.datatype == strings
+            && known.any(|info| info.name == input.name && bytes::is_of_images(info))
+    });
+    encoded.map(|input| input.name.clone()).collect()
+}
+
 /// Validates a request; returns the inputs of a slot and the places of the wanted outputs. Encoded
 /// images of more pixels than the limit are not decoded; the bytes of expanded strings and images
 /// are charged to the budget.

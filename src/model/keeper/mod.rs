@@ -7,6 +7,7 @@ mod answer;
 mod count;
 mod damaged;
 mod end;
+mod passed;
 mod recent;
 mod step;
 
@@ -351,7 +352,10 @@ impl Keeper {
                 Some(()) = saving.next() => {}
                 _ = counts.tick(), if counting.is_empty() => {
                     let versions = versions();
-                    counting.push(async move { self.count(&versions).await });
+                    counting.push(async move {
+                        self.count(&versions).await;
+                        self.let_passed_go(&versions).await;
+                    });
                 }
                 Some(()) = counting.next() => {}
                 key = next(&mut wanted) => {

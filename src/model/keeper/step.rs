@@ -281,7 +281,7 @@ impl SharedStep {
                     // The start that it repeats has been followed by other steps.
                     None if self.starts => Err(explain(SequenceRefusal::Exists)),
                     // Its client, which awaits each answer, has sent it again elsewhere and gone on.
-                    None if key.is_some_and(is_old) => Err(overtaken(self.turn.id())),
+                    None if key.is_some_and(is_old) => Err(late(self.turn.id())),
                     None => Ok(None),
                 }
             }
@@ -403,6 +403,15 @@ impl SharedStep {
 /// Makes the error of a request that other servers get ahead of.
 pub(super) fn overtaken(id: u64) -> Error {
     let text = format!("Sequence {id} is used by other servers at the same time - try again");
+    Error::new(ErrorKind::Aborted, text)
+}
+
+/// Makes the error of a request that its client, which awaits each answer, has sent before, and gone on after.
+fn late(id: u64) -> Error {
+    let text = format!(
+        "Sequence {id} has gone on since a request with this idempotency key - it is not run again; a request of its own \
+         has another key"
+    );
     Error::new(ErrorKind::Aborted, text)
 }
 

@@ -8,10 +8,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Mutex, MutexGuard};
+use rand::seq::IteratorRandom as _;
 use tokio::sync::{Notify, oneshot};
 
 use super::{
@@ -201,13 +202,15 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             return Err(SequenceRefusal::Replaced);
         }
         let most = bounds.sequences as usize;
-        // Nothing has to go for one that may come to nothing, unless there are many of those.
-        let has_room = match inner.entries.len() {
-            here if here < most => true,
-            here if here < most.saturating_add(bounds.spare()) => {
-                inner.unused(spare).next().is_some()
-            }
-            _ => self.drop_unused(inner, bounds, spare) > 0,
+        // Nothing has to go for one that may come to nothing, unless there are many of those. Where all are in use, as
+        // many more as may wait find out from the store whether they are among the sequences that there may be.
+        let in_use = most.saturating_add(bounds.spare());
+        let here = inner.entries.len();
+        let has_room = match here {
+            _ if here < most => true,
+            _ if here < in_use && inner.unused(spare).next().is_some() => true,
+            _ if self.drop_unused(inner, bounds, spare) > 0 => true,
+            _ => here < in_use.saturating_add(bounds.waiting),
         };
         if !has_room {
             if command.control.starts() {
@@ -252,6 +255,47 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
             .filter(|(_, entry)| entry.state.as_ref().is_some_and(&picked))
             .map(|(id, entry)| (*id, entry.instance.clone()))
             .collect()
+    }
+
+    /// Returns up to so many sequences that nobody has used for so long, at random, with what `seen` makes of their
+    /// states.
+    pub fn sample<T>(
+        &self,
+        most: usize,
+        unused: Duration,
+        seen: impl Fn(&S) -> Option<T>,
+    ) -> Vec<(u64, T)> {
+        let Some(before) = Instant::now().checked_sub(unused) else {
+            return Vec::new();
+        };
+        let inner = self.lock();
+        let entries = inner.entries.iter();
+        let entries = entries.filter(|(_, entry)| entry.used <= before);
+        let found = entries.filter_map(|(id, entry)| Some((*id, seen(entry.state.as_ref()?)?)));
+        found.sample(&mut rand::rng(), most)
+    }
+
+    /// Removes those of these sequences whose states, while no request has them, are as `gone` tells. Returns their
+    /// states, for the caller to drop.
+    pub fn drop_those<T>(
+        &self,
+        these: impl IntoIterator<Item = (u64, T)>,
+        gone: impl Fn(&T, &S) -> bool,
+    ) -> Vec<S> {
+        let mut inner = self.lock();
+        let mut states = Vec::new();
+        for (id, of) in these {
+            let entry = inner.entries.get(&id);
+            let state = entry.and_then(|entry| entry.state.as_ref());
+            if state.is_some_and(|state| gone(&of, state)) {
+                states.extend(inner.remove(id).and_then(|entry| entry.state));
+            }
+        }
+        if !states.is_empty() {
+            self.reporter.sequences().gone(states.len());
+            self.gone.notify_waiters();
+        }
+        states
     }
 
     fn start(

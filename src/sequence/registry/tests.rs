@@ -1,6 +1,6 @@
 //! The rules, one by one.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{FutureExt, poll};
 
@@ -120,6 +120,24 @@ fn a_start_that_may_come_to_nothing_takes_no_other_away() {
     assert_eq!(known.len(), 3, "one of them stays");
     drop((first, second));
     assert_eq!(known.len(), 1);
+}
+
+#[test]
+fn where_all_are_in_use_as_many_as_may_wait_ask_the_store() {
+    let known = registry();
+    let join = |control, id| {
+        let command = SequenceCommand { id, control };
+        known.join(command, &1, BOUNDS, &|state| *state > 0)
+    };
+    let mut held: Vec<_> = [1, 2, 3].map(|id| join(Start, id).unwrap()).into();
+    // Sequences that another request has pushed out of here, and starts that the store refuses.
+    for (control, id) in [(Start, 4), (Next, 5), (Next, 6)] {
+        held.push(join(control, id).unwrap());
+    }
+    let refused = join(Next, 7).err();
+    assert_eq!(refused, Some(SequenceRefusal::Full), "it is bounded");
+    drop(held);
+    assert!(join(Next, 7).is_ok());
 }
 
 #[test]
@@ -291,6 +309,35 @@ fn the_second_scan_without_a_request_between_removes() {
     );
     assert_eq!(known.scan(|_| true).len(), 1, "2, for the second time");
     assert_eq!(run(&known, Next, 1), Ok((1, 2)));
+}
+
+#[test]
+fn those_that_are_looked_at_go_only_if_they_are_as_they_were() {
+    let known = registry();
+    for id in 1..=3 {
+        run(&known, Start, id).unwrap();
+    }
+    run(&known, Next, 3).unwrap();
+    let sample = |most, unused| {
+        let mut found = known.sample(most, unused, |state| (*state < 9).then_some(*state));
+        found.sort_unstable();
+        found
+    };
+    assert!(sample(9, Duration::from_secs(60)).is_empty(), "all are new");
+    assert_eq!(sample(2, Duration::ZERO).len(), 2);
+    let all = sample(9, Duration::ZERO);
+    assert_eq!(all, [(1, 1), (2, 1), (3, 2)]);
+    // One is used meanwhile, and another one is in use.
+    run(&known, Next, 1).unwrap();
+    let busy = turn(&known, Next, 2).unwrap();
+    assert_eq!(sample(9, Duration::ZERO), [(1, 2), (3, 2)]);
+    let unknown = [(4, 1)];
+    let dropped = known.drop_those(all.into_iter().chain(unknown), |was, is| was == is);
+    assert_eq!((dropped, known.len()), (vec![2], 2));
+    drop(busy);
+    assert_eq!(run(&known, Next, 2), Ok((2, 2)));
+    assert_eq!(run(&known, Next, 3), Err(SequenceRefusal::Unknown));
+    assert_eq!(run(&known, Start, 3), Ok((3, 1)), "there is room");
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{
     super::{
-        SequenceKey, SequenceRecord, StartedSequence, StoreError, StoredAnswer, StoredCount,
-        StoredSequence, TakenSequence, WriteOutcome,
+        OwnedSequence, SequenceKey, SequenceRecord, StartedSequence, StoreError, StoredAnswer,
+        StoredCount, StoredSequence, TakenSequence, WriteOutcome,
     },
     index::{RecordEntry, RecordIndex, RecordPhase},
     record::{RecordFile, RecordHeader, garbage},
@@ -263,6 +263,10 @@ impl RecordFolder {
     pub(super) fn list(&self, model: &str, most: usize, now: u64) -> Vec<StoredSequence> {
         self.expire(model, now);
         self.index().list(model, most, now)
+    }
+
+    pub(super) fn passed(&self, model: &str, owned: Vec<OwnedSequence>) -> Vec<OwnedSequence> {
+        self.index().passed(model, owned)
     }
 
     /// Stores the record of the owner that the header names. Called while the id is busy.

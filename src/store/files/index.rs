@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    super::{SequenceKey, StartedSequence, StoredCount, StoredSequence},
+    super::{OwnedSequence, SequenceKey, StartedSequence, StoredCount, StoredSequence},
     record::RecordHeader,
 };
 
@@ -125,6 +125,16 @@ impl RecordIndex {
     pub(super) fn owned(&self, key: &SequenceKey, epoch: u64) -> Option<RecordEntry> {
         let entry = self.get(key)?;
         (entry.phase.is_live() && entry.epoch == epoch).then(|| entry.clone())
+    }
+
+    /// Returns those of these sequences whose owners have another epoch by now, or that do not go on.
+    pub(super) fn passed(&self, model: &str, mut owned: Vec<OwnedSequence>) -> Vec<OwnedSequence> {
+        let of = self.models.get(model);
+        owned.retain(|OwnedSequence { id, epoch }| {
+            let entry = of.and_then(|of| of.entries.get(id));
+            !entry.is_some_and(|entry| entry.phase.is_live() && entry.epoch == *epoch)
+        });
+        owned
     }
 
     /// Begins a sequence, with the id or with a free one if it is 0. The header gets the epoch. Returns the record that

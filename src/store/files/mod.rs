@@ -16,8 +16,8 @@ use self::{folder::RecordFolder, record::RecordHeader};
 use bytes::Bytes;
 
 use super::{
-    NewSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError, StoredAnswer,
-    StoredCount, StoredSequence, TakenSequence, WriteOutcome,
+    NewSequence, OwnedSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError,
+    StoredAnswer, StoredCount, StoredSequence, TakenSequence, WriteOutcome,
 };
 use crate::task;
 
@@ -144,6 +144,21 @@ impl FileStore {
     pub async fn list(&self, model: &str, most: usize) -> Result<Vec<StoredSequence>, StoreError> {
         let model = model.to_owned();
         self.run(move |folder, now| Ok(folder.list(&model, most, now)))
+            .await
+    }
+
+    /// Returns those of these sequences that somebody else has taken over, or that are over.
+    ///
+    /// # Errors
+    ///
+    /// Never fails; other stores do.
+    pub async fn passed(
+        &self,
+        model: &str,
+        owned: &[OwnedSequence],
+    ) -> Result<Vec<OwnedSequence>, StoreError> {
+        let (model, owned) = (model.to_owned(), owned.to_vec());
+        self.run(move |folder, _| Ok(folder.passed(&model, owned)))
             .await
     }
 

@@ -3,7 +3,7 @@
 use redis::parse_redis_value;
 
 use super::{
-    counted,
+    counted, epochs,
     link::{ScriptAnswer, milliseconds, run_of},
     listed, started, taken, wanted,
 };
@@ -50,5 +50,6 @@ pub(crate) fn answers(data: &[u8]) {
     };
     let _ = (started(&answer), taken(&answer), counted(&answer));
     assert!(listed(&answer).is_none_or(|all| all.len() < data.len()));
+    assert!(epochs(&answer).is_none_or(|all| all.len() < data.len()));
     assert!(answer.word().len() <= data.len());
 }

@@ -294,8 +294,8 @@ fn a_result_is_saved_whole_or_not_at_all() {
     let run = infer(server, GRPC, &words("dummy --zeros -q -o -"));
     insta::assert_snapshot!(run.failure(), @"
     exit 64
-    error: cannot save to -: `--save` takes a file for NumPy (.npy), or a folder
-    hint: `--output npy` writes an output to stdout
+    error: cannot save to -: `--save` takes a file for NumPy (.npy), a table (.csv), or a folder
+    hint: `--output npy` writes an output to stdout, `--output csv` all of them
     ");
 }
 

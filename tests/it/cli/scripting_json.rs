@@ -9,9 +9,13 @@ use crate::support::{
     Server,
     checks::{self, Case},
     cli::{self, Run, ovms, words},
+    fixture,
     graphs::{PYTHON, TWO},
+    http::post,
     infer::{GRPC, REST, TFS_REST, infer},
-    model, repository,
+    ir, model,
+    pipelines::{connections, dl},
+    repository,
     steps::{STEPS, stateful},
 };
 
@@ -113,6 +117,52 @@ fn answers_fit_their_schemas() {
     let stream = infer(&server, GRPC, &[&refused[..], &["--stream"]].concat());
     let stream = checked("infer-stream", 1, &stream);
     assert!(stream[0]["error"].is_string(), "{stream:?}");
+}
+
+#[test]
+fn a_failed_reload_fits_the_schema_of_states() {
+    let folder = repository::folder();
+    let file = folder.path().join("config.json");
+    let config =
+        json!({"model_config_list": [{"config": {"name": "m", "base_path": model("dummy")}}]});
+    fs::write(&file, config.to_string()).unwrap();
+    let server = Server::of_file(&file, &["--file_system_poll_wait_seconds", "0"]);
+    server.wait_ready();
+    fs::write(&file, "{").unwrap();
+    assert_eq!(post(&server, "/v1/config/reload", b"").status, 412);
+    for api in [GRPC, REST] {
+        for args in [&["--status"][..], &["--status", "m"]] {
+            let run = infer(&server, api, &[args, &["--output", "json"]].concat());
+            let states = checked("infer-status", 0, &run);
+            let reason = states[0]["reload_failure"]["reason"].as_str().unwrap();
+            assert!(reason.contains("config.json:1:1"), "{reason}");
+        }
+        let run = infer(&server, api, &["--metadata", "--output", "json"]);
+        checked("infer-metadata", 0, &run);
+    }
+}
+
+#[test]
+fn detections_fit_their_schema() {
+    let folder = repository::folder();
+    let path = folder.path().join("finder");
+    ir::relu(&path, "in", "out", &[1, 1, 2, 7]);
+    let server = Server::begin("finder", &path, &[]);
+    server.wait_ready();
+    let labels = folder.path().join("labels.txt");
+    fs::write(&labels, "sky\ncat\n").unwrap();
+    let found = "in=[[[[0,1,0.5,0,0,1,1],[1,7,0.75,0,0,1,1]]]]";
+    let flags = [
+        "finder", "-i", found, "--top", "2", "--output", "json", "--labels",
+    ];
+    let flags = [&flags[..], &[labels.to_str().unwrap()]].concat();
+    let found = checked("infer-top", 0, &infer(&server, GRPC, &flags));
+    let top = &found[0]["top"];
+    assert_eq!(
+        (&top[0][0]["label"], &top[1][0]["class"]),
+        (&json!("cat"), &json!(7))
+    );
+    assert_eq!(top[0][0]["box"], json!([0.0, 0.0, 1.0, 1.0]));
 }
 
 #[test]
@@ -308,6 +358,19 @@ fn pipelines_fit_their_schemas() {
         0,
         &pipeline(&["run", config, "sound", "--zeros"]),
     );
+    let images = case.path().join("images.json");
+    let written = json!({
+        "model_config_list": [{"config": {"name": "any", "base_path": model("image_any")}}],
+        "pipeline_config_list": [
+            {"name": "encoded", "inputs": ["image"], "outputs": connections("y=only.o"),
+             "nodes": [dl("only", "any", "image=request.image", "out=o")]},
+        ],
+    });
+    fs::write(&images, written.to_string()).unwrap();
+    let star = format!("image:BYTES=@{}", fixture("images/star.png").display());
+    let encoded = pipeline(&["run", images.to_str().unwrap(), "-i", &star]);
+    let encoded = checked("pipeline-run", 0, &encoded);
+    assert_eq!(encoded[0]["decoding"]["inputs"], json!(["image"]));
     let dummy = model("dummy");
     let new = ["new", "chain", "pair", dummy.to_str().unwrap()];
     let file = case.path().join("new.json");

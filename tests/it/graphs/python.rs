@@ -37,7 +37,16 @@ fn long_errors_are_cut() {
         assert!(came.starts_with(&begin), "{body}: {came}");
         assert!(came.contains(expected), "{body}: {came}");
         assert!(!came.contains("Traceback"), "{body}: {came}");
+        assert!(came.len() < 2100, "{body}: {}", came.len());
     }
+    // What a handler gives as a name is no better.
+    let long = "return [Tensor('x' * 1000000, b'')]";
+    let came = reported(&client, code("py", long));
+    let expected = format!(
+        "{begin} - execute gave a tensor named \"{}… (999800 more characters)\", which is not an output of the node: out",
+        "x".repeat(200)
+    );
+    assert_eq!(came, expected);
     server.wait_log("Traceback (most recent call last):");
 }
 

@@ -11,7 +11,7 @@ use std::{
 use crate::support::{cli, graphs::PYTHON, infer::interrupt, repository, terminal};
 
 /// Writes a graph with a handler.
-fn write(folder: &Path, text: &str, handler: &str) {
+pub(super) fn write(folder: &Path, text: &str, handler: &str) {
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join("graph.pbtxt"), text).unwrap();
     fs::write(folder.join("handler.py"), handler).unwrap();
@@ -53,7 +53,7 @@ fn typing(folder: &Path) -> Child {
 }
 
 /// Waits for the end of a run; returns its exit code.
-fn ended(child: &mut Child) -> Option<i32> {
+pub(super) fn ended(child: &mut Child) -> Option<i32> {
     let limit = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -149,7 +149,7 @@ fn the_traceback_of_a_handler_comes_first() {
 }
 
 /// Reads lines up to one that contains a text; returns them.
-fn until(lines: &mut impl BufRead, text: &str) -> String {
+pub(super) fn until(lines: &mut impl BufRead, text: &str) -> String {
     let mut all = String::new();
     loop {
         let start = all.len();

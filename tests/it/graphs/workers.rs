@@ -1,6 +1,9 @@
 //! Workers of Python nodes: what a handler does to itself is nobody else's problem.
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use crate::support::{
     Server, eventually,
@@ -12,7 +15,7 @@ use crate::support::{
 };
 
 /// Serves graphs whose node runs code from requests, `py` and `gen`, and one beside them, `other`.
-fn lab(flags: &[&str]) -> (Config, Server) {
+pub(super) fn lab(flags: &[&str]) -> (Config, Server) {
     let mut config = Config::of(&[]);
     add_python(&mut config, "py", CODE);
     add(&mut config, "gen", &generative(PYTHON));
@@ -22,14 +25,14 @@ fn lab(flags: &[&str]) -> (Config, Server) {
     (config, server)
 }
 
-const FINE: &str = "return [Tensor('out', b'fine')]";
+pub(super) const FINE: &str = "return [Tensor('out', b'fine')]";
 
-fn is_fine(client: &Grpc, graph: &str) {
+pub(super) fn is_fine(client: &Grpc, graph: &str) {
     assert_eq!(reported(client, code(graph, FINE)), "out UINT8 [4] fine");
 }
 
 /// Returns a number that a handler tells.
-fn number(client: &Grpc, graph: &str, expression: &str) -> u32 {
+pub(super) fn number(client: &Grpc, graph: &str, expression: &str) -> u32 {
     let body = format!("import os; return [Tensor('out', str({expression}).encode())]");
     let told = reported(client, code(graph, &body));
     let number = told
@@ -50,7 +53,7 @@ fn is_alive(process: u32) -> bool {
     })
 }
 
-fn are_gone(processes: &[u32]) {
+pub(super) fn are_gone(processes: &[u32]) {
     eventually("the processes have ended", || {
         (!processes.iter().any(|process| is_alive(*process))).then_some(())
     });
@@ -162,6 +165,34 @@ fn a_generator_whose_worker_dies_is_told_so() {
     is_fine(&client, "gen");
 }
 
+/// Limit on the time of requests at a stop.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Time that a stop takes at most beside that of requests: connections, nodes, workers, and threads have a second each.
+const AFTER: Duration = Duration::from_secs(4);
+
+/// What a loaded machine may add.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Returns the time of the day at which a line of the log was written.
+fn time_of(line: &str) -> Duration {
+    let (_, time) = line.split_once('T').expect("a date and a time");
+    let (time, _) = time.split_once('Z').expect("a time of UTC");
+    let parts: Vec<f64> = time.split(':').filter_map(|it| it.parse().ok()).collect();
+    let [hours, minutes, seconds] = parts[..] else {
+        panic!("expected a time, got {line}");
+    };
+    Duration::from_secs_f64(hours * 3600.0 + minutes * 60.0 + seconds)
+}
+
+/// Returns how much later the server has written one line than another.
+fn between(server: &Server, first: &str, second: &str) -> Duration {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let [first, second] = [first, second].map(|text| time_of(&server.wait_log(text)));
+    let later = second + DAY - first;
+    if later < DAY { later } else { later - DAY }
+}
+
 /// Handlers that never return: with the lock of the interpreter, without it, and in an import.
 #[test]
 fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
@@ -181,7 +212,16 @@ fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
         server.signal("TERM");
         assert!(server.wait().success());
         let took = asked.elapsed();
-        assert!(took.as_secs() < 10, "{body}: {took:?}");
+        // By the server's own clock: requests have the limit, neither less nor another one.
+        let over = "the time to stop is over";
+        let requests = between(&server, "waiting for the requests in flight", over);
+        assert!(
+            requests >= LIMIT && requests < 2 * LIMIT,
+            "{body}: {requests:?}"
+        );
+        let rest = between(&server, over, " stopped");
+        assert!(rest < AFTER, "{body}: {rest:?}");
+        assert!(took < LIMIT + AFTER + SLACK, "{body}: {took:?}");
         drop(hangs);
         are_gone(&[worker]);
     }
@@ -215,38 +255,6 @@ fn children_of_handlers_work_and_end_with_the_server() {
     server.signal("TERM");
     assert!(server.wait().success());
     are_gone(&[child, worker]);
-}
-
-#[test]
-fn nothing_is_left_of_a_server_that_is_killed() {
-    let (config, mut server) = lab(&[]);
-    let client = Grpc::connect(&server);
-    let note = config.beside("child");
-    let body = format!(
-        "import os, time\nif os.fork() == 0:\n  os.setsid()\n  open({note:?}, 'w').write(str(os.getpid()))\n  time.sleep(1000)\n  os._exit(0)\n{FINE}"
-    );
-    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
-    let child = eventually("it has begun", || {
-        fs::read_to_string(&note).ok()?.parse::<u32>().ok()
-    });
-    let processes = [
-        child,
-        number(&client, "py", "os.getpid()"),
-        number(&client, "py", "os.getppid()"),
-        number(&client, "other", "os.getpid()"),
-    ];
-    let names = || {
-        let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        files
-            .map(|file| file.file_name())
-            .filter(|name| name.to_string_lossy().contains("ovms"))
-            .count()
-    };
-    assert_eq!(names(), 0);
-    server.signal("KILL");
-    server.wait();
-    are_gone(&processes);
-    assert_eq!(names(), 0);
 }
 
 #[test]
@@ -314,7 +322,9 @@ fn an_import_that_never_ends_holds_up_neither_others_nor_the_end() {
     let asked = Instant::now();
     server.signal("TERM");
     server.wait();
-    assert!(asked.elapsed().as_secs() < 15);
+    // There is no request to wait for.
+    let took = asked.elapsed();
+    assert!(took < AFTER + SLACK, "{took:?}");
 }
 
 #[test]

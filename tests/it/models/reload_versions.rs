@@ -132,9 +132,10 @@ fn a_version_that_cannot_be_loaded_leaves_the_next_lower_one_and_is_tried_again(
     // The reason itself, as TensorFlow Serving's status has it.
     assert!(failed.starts_with("2 UNAVAILABLE cannot read "), "{failed}");
     assert_eq!(infer(&server, ""), "version 1");
+    let reason = failed.strip_prefix("2 UNAVAILABLE ").unwrap();
     assert_eq!(
         infer(&server, "/versions/2"),
-        "404: Model with requested version is not loaded yet"
+        format!("404: Model with requested version is not loaded yet - {reason}")
     );
     repository::copy(&model("dummy").join("1"), &root.path().join("2"));
     wait_index(&server, &["1 UNAVAILABLE unloaded", "2 READY"]);

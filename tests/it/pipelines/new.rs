@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, process::Command};
 
 use ovms::{
     custom_node::{HEADER, Library, Node},
-    tensor::{Dim, PartialShape},
+    tensor::{Dim, PartialShape, Tensor, npy},
 };
 
 use crate::support::{
@@ -84,6 +84,43 @@ fn a_python_node_is_written_checked_run_and_tested() {
     }
 }
 
+/// Returns what the probabilities of `ocr_rec` say: the likeliest class of each column, where what is repeated
+/// counts once and class 0 is nothing.
+fn texts(chars: &Tensor) -> Vec<String> {
+    let reference = reference();
+    let charset: Vec<char> = reference["charset"].as_str().unwrap().chars().collect();
+    let floats = chars.data().chunks_exact(4);
+    let floats: Vec<f32> = floats
+        .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
+        .collect();
+    let [columns, classes] = chars.shape()[2..] else {
+        panic!("{:?}", chars.shape());
+    };
+    let lines = floats.chunks_exact(columns * classes).map(|line| {
+        let best = line.chunks_exact(classes).map(|column| {
+            let classes = column.iter().enumerate();
+            classes.max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0
+        });
+        let mut best: Vec<usize> = best.collect();
+        best.dedup();
+        let known = best.into_iter().filter(|class| *class > 0);
+        known.map(|class| charset[class - 1]).collect()
+    });
+    lines.collect()
+}
+
+fn reference() -> serde_json::Value {
+    let path = fixture("expected/ocr.json");
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn expected_texts() -> Vec<String> {
+    let reference = reference();
+    let lines = reference["lines"].as_array().unwrap();
+    let texts = lines.iter().map(|line| line["text"].as_str().unwrap());
+    texts.map(str::to_owned).collect()
+}
+
 #[test]
 fn a_detection_is_written_checked_run_and_tested() {
     let folder = repository::folder();
@@ -108,7 +145,10 @@ fn a_detection_is_written_checked_run_and_tested() {
     assert_eq!(ovms(&[&new[..], &above[..]].concat()).failure(), "exit 0\n");
     let config = "nodes/page/config.json";
     let run = ovms(&["pipeline", "check", config]);
-    let none = "pipeline `page`: no errors\n".to_owned();
+    // The types are those of the node's params, which the handler alone knows.
+    let note = "  note: the Python node `crops` declares no types and shapes, so that they were not compared with what \
+                takes them: `crop` of `classify`, FP32 (1,3,48,320) for each part; `ovms pipeline run` shows them\n";
+    let none = format!("pipeline `page`: no errors\n{note}");
     assert_eq!((run.text(), run.failure()), (none, "exit 0\n".to_owned()));
     assert_eq!(ovms(&["pipeline", "show", config]).code, Some(0));
     let page = fixture("images/ocr_page.png");
@@ -125,6 +165,15 @@ fn a_detection_is_written_checked_run_and_tested() {
     insta::assert_snapshot!(parts(&["-i", &input]), @r#""boxes": [12,1,4], "chars": [12,1,80,71]"#);
     insta::assert_snapshot!(parts(&["--zeros"]), @r#""boxes": [0,1,4], "chars": [0,1,80,71]"#);
     test_handlers(&folder.path().join("nodes/page"));
+    // Crops keep their proportions, so that the second model reads what most lines say: of stretched ones it reads three.
+    let run = ["pipeline", "run", config, "-i", &input];
+    let run = ovms(&[&run[..], &["--save-intermediate", "saved"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let chars = fs::read(folder.path().join("saved/response.chars.npy")).unwrap();
+    let chars = npy::read(&chars.into()).unwrap();
+    let (texts, expected) = (texts(&chars), expected_texts());
+    let read = texts.iter().filter(|text| expected.contains(text)).count();
+    assert!(read >= 8, "{read} of {expected:?}: {texts:?}");
     // Nothing is written over.
     let run = ovms(&[&new[..], &models[..]].concat());
     assert_eq!(run.code, Some(1));

@@ -16,19 +16,23 @@ use crate::support::{
 };
 
 /// Stateful fixtures, with the shape of their input.
-pub(super) const FIXTURES: [(&str, &str, &[i64]); 11] = [
+pub(super) const FIXTURES: [(&str, &str, &[i64]); 12] = [
     ("running_total", "x", &[1, 4]),
     ("running_from", "x", &[1, 4]),
     ("running_busy", "x", &[1, 4]),
     ("running_fail", "x", &[1, 4]),
     ("running_large", "x", &[1, 3, 256, 256]),
     ("running_kinds", "x", &[1, 4]),
+    (OTHERS, "x", &[1, 4]),
     ("running_first", "x", &[1, 4]),
     ("running_rows", "x", &[1, 4]),
     ("running_wide", "x", &[1, 4]),
     ("running_old", "x", &[1, 4]),
     ("vad_stateful", "audio", &[1, 512]),
 ];
+
+/// One whose variables the runtime itself cannot have.
+const OTHERS: &str = "running_others";
 
 fn in_mode(name: &str, fixture: &str, mode: &str) -> Value {
     let mut entry = entry(name, fixture);
@@ -62,7 +66,8 @@ fn both_modes_answer_the_same_bits_over_every_api() {
     let folder = repository::folder();
     let path = folder.path().join("config.json");
     let modes = ["tensors", "requests"];
-    let entries = FIXTURES.iter().flat_map(|(fixture, ..)| {
+    let fixtures = || FIXTURES.iter().filter(|(fixture, ..)| *fixture != OTHERS);
+    let entries = fixtures().flat_map(|(fixture, ..)| {
         modes.map(|mode| in_mode(&format!("{fixture}-{mode}"), fixture, mode))
     });
     write(&path, &entries.collect::<Vec<_>>());
@@ -73,7 +78,7 @@ fn both_modes_answer_the_same_bits_over_every_api() {
         "{}",
         server.log()
     );
-    for (fixture, ..) in FIXTURES {
+    for &(fixture, ..) in fixtures() {
         for wire in Wire::ALL {
             // JSON of the large one takes long.
             let is_json = matches!(wire, Wire::TfsRest | Wire::Json);
@@ -103,6 +108,19 @@ fn both_modes_answer_the_same_bits_over_every_api() {
                     assert_eq!(tensors, requests);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn types_that_the_runtime_has_no_variables_of_are_tensors() {
+    let server = serve(OTHERS, &[]);
+    let client = Client::connect(&server);
+    for (wire, id) in Wire::ALL.into_iter().zip(1..) {
+        for (step, total) in [(1, 618.0), (2, 636.0), (3, 654.0)] {
+            let ask = Ask::new(OTHERS, 3.0).id(id);
+            let ask = if step == 1 { ask.start() } else { ask };
+            assert_eq!(client.total(wire, &ask), (id, total), "{wire:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A listener between a client and a server, which records the client's bytes.
+//! A listener between a client and a server, which records the client's bytes, and may change the server's.
 
 use std::{
-    io::{self, Read, Write},
+    io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex,
@@ -11,6 +11,9 @@ use std::{
 };
 
 use super::thread;
+
+/// What is done to bytes of the server.
+type Change = dyn Fn(&mut [u8]) + Send + Sync;
 
 /// A relay to one port; ends when dropped, after both ends have closed their connections.
 pub(crate) struct Relay {
@@ -23,6 +26,15 @@ pub(crate) struct Relay {
 impl Relay {
     /// Listens, and connects to a port of this machine for each connection.
     pub(crate) fn to(server: u16) -> Self {
+        Self::changing(server, |_| {})
+    }
+
+    /// Does so too, and changes what the server sends, as it comes.
+    pub(crate) fn changing(
+        server: u16,
+        change: impl Fn(&mut [u8]) + Send + Sync + 'static,
+    ) -> Self {
+        let change: Arc<Change> = Arc::new(change);
         let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a port");
         let port = listener.local_addr().expect("it is bound").port();
         let sent = Arc::new(Mutex::new(Vec::new()));
@@ -36,7 +48,7 @@ impl Relay {
                         break;
                     }
                     let server = TcpStream::connect(("127.0.0.1", server)).expect("it listens");
-                    copies.extend(join(client, server, &sent));
+                    copies.extend(join(client, server, &sent, &change));
                 }
                 for copy in copies {
                     let _ = copy.join();
@@ -68,31 +80,37 @@ impl Drop for Relay {
     }
 }
 
-fn join(client: TcpStream, server: TcpStream, sent: &Arc<Mutex<Vec<u8>>>) -> [JoinHandle<()>; 2] {
+fn join(
+    client: TcpStream,
+    server: TcpStream,
+    sent: &Arc<Mutex<Vec<u8>>>,
+    change: &Arc<Change>,
+) -> [JoinHandle<()>; 2] {
     let from_client = client.try_clone().expect("sockets can be shared");
     let to_server = server.try_clone().expect("sockets can be shared");
-    let sent = Arc::clone(sent);
+    let (sent, change) = (Arc::clone(sent), Arc::clone(change));
     let there = thread(move || {
         // Whichever end fails, that is the end of the connection.
-        let _ = record(from_client, &to_server, &sent);
+        // Recorded first, so that what is answered is in it.
+        pass(from_client, &to_server, |bytes| {
+            sent.lock().unwrap().extend_from_slice(bytes);
+        });
         let _ = to_server.shutdown(Shutdown::Write);
     });
     let back = thread(move || {
-        let _ = io::copy(&mut &server, &mut &client);
+        pass(server, &client, |bytes| change(bytes));
         let _ = client.shutdown(Shutdown::Write);
     });
     [there, back]
 }
 
-fn record(mut from: TcpStream, mut to: &TcpStream, sent: &Mutex<Vec<u8>>) -> io::Result<()> {
-    let mut buffer = [0; 4096];
-    loop {
-        let length = from.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(());
+/// Passes bytes on until an end fails or has no more, each after something was done with it.
+fn pass(mut from: TcpStream, mut to: &TcpStream, each: impl Fn(&mut [u8])) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        each(&mut buffer[..length]);
+        if to.write_all(&buffer[..length]).is_err() {
+            return;
         }
-        // First, so that what is answered is in it.
-        sent.lock().unwrap().extend_from_slice(&buffer[..length]);
-        to.write_all(&buffer[..length])?;
     }
 }

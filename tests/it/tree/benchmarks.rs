@@ -1,7 +1,7 @@
 //! The page of figures has every row of the bench, and the hashes of its sources; computation and
 //! formats of the bench.
 
-use std::{fs, path::Path};
+use std::{env, fs, path::Path};
 
 use tempfile::TempDir;
 
@@ -49,6 +49,93 @@ fn the_page_has_every_row_and_no_other() {
         assert_eq!(written, known, "the rows of `{}`", part.name);
         for spec in &part.rows {
             assert!(block.contains(&spec.text), "the text of `{}`", spec.id);
+        }
+    }
+}
+
+/// Figures of rows that other pages quote in milliseconds: the row, the page, and what is before and behind its figure.
+const QUOTED: [(&str, &str, &str, &str); 6] = [
+    (
+        "sequences-store-step",
+        "docs/stateful.md",
+        "| nothing is lost | +",
+        " ms with Redis on the same machine, ",
+    ),
+    (
+        "sequences-store-hop",
+        "docs/stateful.md",
+        " ms with Redis on the same machine, +",
+        " ms if each step reaches another server, ",
+    ),
+    (
+        "sequences-store-file",
+        "docs/stateful.md",
+        " ms if each step reaches another server, +",
+        " ms with a folder |",
+    ),
+    (
+        "sequences-store-hop",
+        "docs/scaling.md",
+        "| `step` | before each answer | at once | nothing is lost | +",
+        " ms |",
+    ),
+    (
+        "sequences-store-step",
+        "docs/scaling.md",
+        "| `step`, the client stays with a replica | as above | | nothing is lost | +",
+        " ms |",
+    ),
+    (
+        "sequences-store-file",
+        "docs/scaling.md",
+        "a folder (`file://`) adds ",
+        " ms with `step`.",
+    ),
+];
+
+/// Returns the median of a row in milliseconds, with two decimals; `None` if the machine was busy.
+fn milliseconds(page: &str, row: &str) -> Option<String> {
+    let begin = format!("| `{row}` | ");
+    let line = page.lines().find(|line| line.starts_with(&begin));
+    let line = line.unwrap_or_else(|| panic!("docs/benchmarks.md has no row `{row}`"));
+    let measured = line.split('|').nth(4).unwrap_or_default().trim();
+    if measured.starts_with('—') {
+        return None;
+    }
+    let mut words = measured.split(' ');
+    let number: Option<f64> = words.next().and_then(|word| word.parse().ok());
+    let per = match words.next() {
+        Some("µs") => 1000.0,
+        Some("ms") => 1.0,
+        _ => panic!("expected a time in the row `{row}`, got `{measured}`"),
+    };
+    let number = number.unwrap_or_else(|| panic!("expected a number, got `{measured}`"));
+    Some(format!("{:.2}", number / per))
+}
+
+/// With `UPDATE_DOCS=1` the figures are set right.
+#[test]
+fn other_pages_quote_the_figures_that_are_there() {
+    let figures = document();
+    for (row, page, before, behind) in QUOTED {
+        let Some(wanted) = milliseconds(&figures, row) else {
+            continue;
+        };
+        let path = root().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        let quote = text.split_once(before).and_then(|(start, rest)| {
+            let (found, end) = rest.split_once(behind)?;
+            Some((start, found, end))
+        });
+        let (start, found, end) =
+            quote.unwrap_or_else(|| panic!("{page} has no `{before}…{behind}`"));
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(path, [start, before, &wanted, behind, end].concat()).unwrap();
+        } else {
+            assert_eq!(
+                found, wanted,
+                "`{row}` in {page}; UPDATE_DOCS=1 sets it right"
+            );
         }
     }
 }

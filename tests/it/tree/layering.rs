@@ -40,6 +40,23 @@ const LAYERS: [&[&str]; 10] = [
     &["fuzzing"],
 ];
 
+/// Files that decide whose a sequence is, and for how long: clocks of servers may differ.
+const SEQUENCES: [&str; 7] = [
+    "src/store/",
+    "src/sequence/",
+    "src/model/keeper/",
+    "src/model/cleaner.rs",
+    "src/model/snapshot/",
+    "src/engine/shared.rs",
+    "src/engine/sequences.rs",
+];
+
+/// The store that one server has for itself, whose records outlive it.
+const OF_ONE_SERVER: &str = "src/store/files/";
+
+/// Names of the time of day.
+const WALL_CLOCKS: [&str; 4] = ["SystemTime", "UNIX_EPOCH", "chrono", "jiff"];
+
 /// Crates that only `commands/` may name.
 const COMMAND_LINE: [&str; 6] = [
     "clap",
@@ -234,6 +251,29 @@ fn the_runtime_is_named_in_one_folder() {
 }
 
 #[test]
+fn sequences_know_no_time_of_day() {
+    let all = sources("src");
+    let of_sequences = |source: &&Source| {
+        let is_in = |place: &&str| source.path.starts_with(place);
+        SEQUENCES.iter().any(is_in) && !source.path.starts_with(OF_ONE_SERVER)
+    };
+    let mut errors: Vec<String> = SEQUENCES
+        .iter()
+        .filter(|place| !all.iter().any(|source| source.path.starts_with(**place)))
+        .map(|place| format!("{place} is not there"))
+        .collect();
+    for source in all.iter().filter(of_sequences) {
+        for word in WALL_CLOCKS.iter().filter(|word| source.has_word(word)) {
+            errors.push(format!(
+                "{} names `{word}`: the time of sequences is that of their store, or has passed since an `Instant`",
+                source.path
+            ));
+        }
+    }
+    none(&errors);
+}
+
+#[test]
 fn unsafe_code_has_its_folders() {
     let errors: Vec<String> = sources("src")
         .into_iter()
@@ -339,6 +379,7 @@ const ROOMS: [Folder; 3] = [
             "diagram",
             "fingerprint",
             "run",
+            "remarks",
             "definition",
             "finals",
             "unary",

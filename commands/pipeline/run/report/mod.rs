@@ -1,8 +1,9 @@
 //! Trace of a request through a pipeline, as text.
 
 mod runs;
+mod waits;
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::time::Duration;
 
 use ovms::{config::NodeKind, pipeline::PipelinePlan};
 
@@ -12,8 +13,8 @@ use crate::{
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
-/// Minimum share of a request for a wait to be reported.
-const WORTH_TELLING: f64 = 0.02;
+/// Decoder of the encoded images of a request, in the place of a model.
+const DECODER: &str = "image decoder";
 
 /// Writes the report.
 pub(super) fn text(
@@ -35,7 +36,7 @@ pub(super) fn text(
         nodes(loaded, measured).draw(look),
         runs::text(loaded, measured, all, look),
         ui::filled(&path(loaded.plan(), measured), look),
-        ui::filled(&waits(loaded, measured), look),
+        ui::filled(&waits::text(loaded, &measured.last), look),
         match ranked {
             Some(ranked) => ranked.table().draw(look),
             None => {
@@ -79,6 +80,18 @@ fn nodes(loaded: &LocalPipeline, measured: &Measured) -> Table {
         .right(["runs", "waited", "ran", "share"]);
     let plan = loaded.plan();
     let total = median(&measured.totals);
+    if !measured.decoded.is_empty() {
+        let ran = median(&measured.decoded);
+        table.row([
+            plan.nodes[PipelinePlan::ENTRY].name.clone(),
+            DECODER.to_owned(),
+            NOTHING.to_owned(),
+            "1".to_owned(),
+            NOTHING.to_owned(),
+            time(ran),
+            share(ran, total),
+        ]);
+    }
     for id in inner(plan) {
         let times = &measured.nodes[id];
         let ran = median(&times.ran);
@@ -101,6 +114,10 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
     let last = &measured.last;
     let (mut ran, mut waited) = (Duration::ZERO, Duration::ZERO);
     let mut steps = vec!["request".to_owned()];
+    if let Some(decoding) = &last.decoding {
+        ran += decoding.took();
+        steps.push(format!("{DECODER} {}", time(decoding.took())));
+    }
     for place in &last.path {
         let run = &last.runs[*place];
         ran += run.took();
@@ -120,52 +137,6 @@ fn path(plan: &PipelinePlan, measured: &Measured) -> String {
         time(rest),
         share(rest, last.took)
     )
-}
-
-/// Writes the waits of runs for models and libraries, and the remedy.
-fn waits(loaded: &LocalPipeline, measured: &Measured) -> String {
-    let plan = loaded.plan();
-    let last = &measured.last;
-    let mut by_node: BTreeMap<usize, (usize, usize, Duration, Duration)> = BTreeMap::new();
-    for run in &last.runs {
-        let entry = by_node.entry(run.node).or_default();
-        entry.1 += 1;
-        entry.2 += run.waited();
-        entry.3 = entry.3.max(run.waited());
-        // Less is what it takes to hand a run over.
-        if run.waited() > Duration::from_micros(100) {
-            entry.0 += 1;
-        }
-    }
-    let mut lines = String::new();
-    for (id, (late, runs, waited, longest)) in by_node {
-        if late == 0 || longest.as_secs_f64() < WORTH_TELLING * last.took.as_secs_f64() {
-            continue;
-        }
-        let (what, advice) = match &plan.nodes[id].kind {
-            Some(NodeKind::Model {
-                model_name: name,
-                version,
-            }) => {
-                let slots = loaded.slots(name, *version).unwrap_or(1);
-                let requests = counted(slots, "infer request");
-                (
-                    format!("for the {requests} of model `{}`", visible(name)),
-                    "; more `nireq` and `NUM_STREAMS` help if there are free cores",
-                )
-            }
-            _ => ("for its turn".to_owned(), ""),
-        };
-        // A String takes all text.
-        let _ = writeln!(
-            lines,
-            "Waiting: {late} of {runs} runs of `{}` waited {what}, {} in all, the longest {}{advice}",
-            visible(&plan.nodes[id].name),
-            time(waited),
-            time(longest)
-        );
-    }
-    lines
 }
 
 /// Returns a session in brackets, if there is one.

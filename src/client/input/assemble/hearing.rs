@@ -2,7 +2,9 @@
 
 use std::slice;
 
-use super::{Content, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step};
+use super::{
+    Content, ElementSource, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step,
+};
 use crate::{
     client::{
         ModelMetadata, TensorMetadata,
@@ -14,6 +16,9 @@ use crate::{
         values::{Value, values},
     },
 };
+
+/// Maximum length of a list of numbers that a remark repeats.
+const LONGEST_LIST: usize = 40;
 
 /// How the last step of an input was filled up.
 pub(super) struct Padding {
@@ -34,6 +39,29 @@ fn nans(tensor: &Tensor) -> usize {
     }
     let is_nan = |value: &Value<'_>| value.as_f64().is_some_and(f64::is_nan);
     values(tensor).filter(is_nan).count()
+}
+
+/// Returns the numbers of a text with commas or blanks between them; `None` if it is a single one, or has other words.
+fn words(text: &str) -> Option<Vec<&str>> {
+    let words = text.split(|c: char| c == ',' || c.is_whitespace());
+    let mut numbers = Vec::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        // `nan` and `inf` are words of texts as well.
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+            && word.parse::<f64>().is_ok_and(f64::is_finite);
+        if !is_number {
+            return None;
+        }
+        numbers.push(word);
+    }
+    (numbers.len() > 1).then_some(numbers)
+}
+
+/// Returns a text of several numbers as a list; of many, or of such as JSON does not have, only that it is one.
+fn list_of_numbers(text: &str) -> Option<String> {
+    let list = format!("[{}]", words(text)?.join(","));
+    let is_shown = list.len() <= LONGEST_LIST && serde_json::from_str::<Vec<f64>>(&list).is_ok();
+    Some(if is_shown { list } else { "[…]".to_owned() })
 }
 
 fn is_image(given: &Given) -> bool {
@@ -211,6 +239,33 @@ impl Inputs {
     pub fn hear_of_end(&self) {
         if self.image.is_any_given() && self.remarks.has_seen_no_image() {
             self.remarks.hear(InputRemark::NoImage);
+        }
+    }
+
+    /// Reports numbers that are sent as a text, since nothing tells the datatype of the input.
+    pub(super) fn hear_of_numbers(
+        &self,
+        input: &str,
+        target: &Target<'_>,
+        content: &Content,
+        source: &ElementSource,
+    ) {
+        if target.dtype().is_ok() {
+            return;
+        }
+        let value = match content {
+            Content::Inline(text) => list_of_numbers(text),
+            Content::Text(bytes) | Content::Rows(bytes) => {
+                let is_numbers = std::str::from_utf8(bytes).is_ok_and(|it| words(it).is_some());
+                let path = source.path().filter(|_| is_numbers);
+                path.map(|path| format!("@{}", path.display()))
+            }
+            _ => None,
+        };
+        if let Some(value) = value {
+            let input = input.to_owned();
+            self.remarks
+                .hear(InputRemark::NumbersAsText { input, value });
         }
     }
 

@@ -459,6 +459,9 @@ impl Inputs {
         if let (Content::Image(_) | Content::Images(_), Some(input)) = (&content, model) {
             self.hear_of_image(&input.name, &target, &content);
         }
+        if let Some(input) = model {
+            self.hear_of_numbers(&input.name, &target, &content, &argument.source);
+        }
         match content {
             Content::Inline(text) => match target.dtype_of(&text) {
                 DataType::String if !text.starts_with(['[', '"']) => target.string(text.as_bytes()),

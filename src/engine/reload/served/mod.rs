@@ -18,8 +18,8 @@ use crate::{
     error::chain,
     metrics::Metrics,
     model::{
-        FolderSurvey, Ignored, Loaded, Model, Spec, Version, VersionError, VersionFailure,
-        VersionState,
+        FolderSurvey, Ignored, Loaded, Model, NO_VERSION, Spec, Version, VersionError,
+        VersionFailure, VersionState,
         keeper::Keeper,
         storage::{FoundVersion, Locator, Repository, SourceError, StorageOptions},
         wanted,
@@ -176,7 +176,7 @@ impl Served {
         match self.survey(config.base_path.clone(), surveyed).await {
             Ok((repository, found)) => {
                 self.model.surveyed(match found.is_empty() {
-                    true => Err(format!("there is no version in {}", config.base_path)),
+                    true => Err(format!("{NO_VERSION} in {}", config.base_path)),
                     false => Ok(()),
                 });
                 if found.is_empty() && trigger != Trigger::Watch {

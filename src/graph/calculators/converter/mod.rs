@@ -159,7 +159,8 @@ fn to_openvino(tensor: &python::HandlerTensor) -> Result<Tensor, GraphRunError> 
     let dtype = DataType::from_kserve(datatype).filter(|&dtype| dtype != DataType::String);
     let Some(dtype) = dtype else {
         return Err(GraphRunError::invalid(format!(
-            "Undefined precision in input python tensor: {datatype}"
+            "Undefined precision in input python tensor: {}",
+            python::brief(datatype)
         )));
     };
     let length = |&length: &i64| {

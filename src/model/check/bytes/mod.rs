@@ -55,6 +55,11 @@ fn treatment(expected: &TensorInfo) -> Option<Treatment> {
     }
 }
 
+/// Returns whether strings for an input are encoded images.
+pub(super) fn is_of_images(expected: &TensorInfo) -> bool {
+    treatment(expected) == Some(Treatment::Images)
+}
+
 /// Returns whether a request is split along the first axis: each part is then a batch of one image.
 fn is_split(expected: &TensorInfo) -> bool {
     expected.layout.as_str().starts_with("N?")

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::{
     super::{
-        NewSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence, StoredAnswer,
-        StoredCount, TakenSequence, WriteOutcome,
+        NewSequence, OwnedSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence,
+        StoredAnswer, StoredCount, TakenSequence, WriteOutcome,
     },
     FileStore,
     folder::LOCK,
@@ -422,6 +422,32 @@ async fn those_that_live_are_counted_and_listed_and_those_that_expire_once() {
 }
 
 #[tokio::test]
+async fn those_that_somebody_else_has_taken_or_ended_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let mut owned = Vec::new();
+    for id in 1..=4 {
+        let (id, epoch) = match id {
+            4 => begin(&store, new(id)).await,
+            _ => (id, written(&store, new(id)).await.1),
+        };
+        owned.push(OwnedSequence { id, epoch });
+    }
+    assert_eq!(store.passed("m", &owned).await.unwrap(), []);
+    assert_eq!(store.passed("other", &owned).await.unwrap(), owned);
+    let taken = taken(&store, &key(1)).await.epoch;
+    let end = answer("k");
+    store
+        .end(&key(2), owned[1].epoch, Some(&end))
+        .await
+        .unwrap();
+    store.end(&key(3), owned[2].epoch, None).await.unwrap();
+    assert_eq!(store.passed("m", &owned).await.unwrap(), owned[..3]);
+    owned[0].epoch = taken;
+    assert_eq!(store.passed("m", &owned).await.unwrap(), owned[1..3]);
+}
+
+#[tokio::test]
 async fn epochs_grow_over_restarts_even_without_the_number_in_the_lock_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut last = 0;
@@ -435,5 +461,32 @@ async fn epochs_grow_over_restarts_even_without_the_number_in_the_lock_file() {
         } else {
             fs::remove_file(folder.path().join(LOCK)).unwrap();
         }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_changes_neither_owners_nor_records() {
+    const DAY: u64 = 24 * 3600 * 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path()).await;
+    let (key, mut epoch) = written(&store, new(7)).await;
+    let now = NOW.get();
+    for (round, time) in [now - DAY, now + DAY, 0, now].into_iter().enumerate() {
+        NOW.set(time);
+        // Of a restart, and without one.
+        if round % 2 == 0 {
+            drop(store);
+            store = open(folder.path()).await;
+        }
+        let record = taken(&store, &key).await;
+        assert!(record.epoch > epoch, "at {time}");
+        assert_eq!(record.state, Bytes::from_static(b"state"));
+        let late = store.write(write(&key, epoch)).await.unwrap();
+        assert_eq!(late, WriteOutcome::Fenced, "at {time}");
+        epoch = record.epoch;
+        let outcome = store.write(write(&key, epoch)).await.unwrap();
+        assert_eq!(outcome, WriteOutcome::Stored, "at {time}");
+        let count = store.count("m").await.unwrap();
+        assert_eq!((count.live, count.expired), (1, 0), "at {time}");
     }
 }

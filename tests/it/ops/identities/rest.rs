@@ -422,3 +422,26 @@ fn an_address_that_guesses_has_to_wait() {
         .server
         .wait_log("3 credentials of 127.0.0.1 were refused in a minute");
 }
+
+#[test]
+fn a_failed_reload_is_told_to_those_who_run_the_server() {
+    let guarded = with_metrics("");
+    std::fs::write(guarded.path("config.json"), "{").unwrap();
+    let reload = ask(&guarded, "root", "POST", "/v1/config/reload", "");
+    assert_eq!(reload.status, 412);
+    let told = |name: &str| {
+        let metadata = ask(&guarded, name, "GET", "/v2", "").json();
+        assert_eq!(metadata["name"], "OpenVINO Model Server");
+        metadata["reload_failure"]["reason"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    for name in ["root", "viewer"] {
+        let reason = told(name).unwrap();
+        let begins = "cannot read the configuration: The file is not valid json";
+        assert!(reason.starts_with(begins), "{reason}");
+    }
+    for name in ["runner", "reader", "user", "scraper"] {
+        assert_eq!(told(name), None, "{name}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Idempotency keys: a request that comes again gets the answer again, and changes nothing.
 
 use serde_json::json;
+use tonic::Code;
 
 use super::{LONG, MODEL, STEP, ask, serve};
 use crate::support::{
@@ -73,6 +74,28 @@ fn a_request_that_comes_again_gets_its_answer_from_any_server() {
             });
             assert_eq!((first, first.0), (again, id));
         }
+    }
+}
+
+#[test]
+fn a_request_that_comes_late_is_not_run_again_and_says_so() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let [server] = serve(MODEL, &redis.url(), &STEP);
+    let client = Client::connect(&server);
+    for (wire, id) in Wire::ALL.into_iter().zip(1..) {
+        let total = |ask: Ask, key: &str| client.total(wire, &ask.key(key)).1;
+        assert_eq!(total(ask(id).start(), "1"), 1.0);
+        assert_eq!(total(ask(id), "2"), 2.0);
+        assert_eq!(total(ask(id), "3"), 3.0);
+        let told = format!(
+            "Sequence {id} has gone on since a request with this idempotency key - it is not run again; a request of \
+             its own has another key"
+        );
+        let late = client.refused(wire, &ask(id).key("2"));
+        assert_eq!(late, wire.error(Code::Aborted, 409, &told));
+        assert_eq!(total(ask(id), "4"), 4.0);
     }
 }
 

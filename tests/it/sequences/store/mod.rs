@@ -1,11 +1,13 @@
 //! Sequences in stores: any server goes on with them, whatever happens to the others and to the store.
 
 mod bad;
+mod clocks;
 mod crashes;
 mod failover;
 mod files;
 mod keys;
 mod links;
+mod passed;
 mod steps;
 
 use serde_json::json;

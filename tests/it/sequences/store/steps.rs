@@ -100,6 +100,35 @@ fn ids_and_their_number_are_those_of_all_servers() {
     }
 }
 
+/// A start beside them has a place here until the store has refused it.
+#[test]
+fn starts_beyond_the_limit_take_no_step_of_others_away() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let limit = ["--max_sequence_number", "3"];
+    let [server] = serve(MODEL, &redis.url(), &[STEP, limit].concat());
+    let client = Client::connect(&server);
+    (1..=3).for_each(|id| start(&client, id));
+    let call = |ask: Ask| {
+        let message = crate::support::sequence::infer(&ask, true);
+        client.tfs.grpc.call(message)
+    };
+    for round in 2_u8..60 {
+        let starts: Vec<_> = (10..16).map(|id| call(ask(id).start())).collect();
+        let steps: Vec<_> = (1..=3).map(|id| call(ask(id))).collect();
+        for step in steps {
+            let answer = step.wait().expect("it is one of those that there are");
+            let (_, total) = crate::support::sequence::of_infer(&answer).total();
+            assert_eq!(total, f32::from(round));
+        }
+        for start in starts {
+            let refused = start.wait().expect_err("there are three");
+            assert_eq!(refused.code(), Code::Unavailable);
+        }
+    }
+}
+
 #[test]
 fn a_stalled_server_takes_over_again_and_its_late_commit_is_refused() {
     const SLOW: i64 = 100_000;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::{content, model, text};
 use crate::{
     client::{
-        ModelProperties,
+        ModelMetadata, ModelProperties,
         input::{
             Argument, ImageOptions, SoundCut,
             assemble::{Content, EncodedImage, Given, Inputs},
@@ -397,4 +397,57 @@ fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
         let expected: &[&str] = if expected { &[note] } else { &[] };
         assert_eq!(*notes.lock(), expected);
     }
+}
+
+#[test]
+fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
+    let open = model(&[("x", "", &[])]);
+    let notes = |argument: &str, of: &ModelMetadata| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = super::load(&[argument], None, "");
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        for _ in 0..2 {
+            inputs.tensors(of).unwrap();
+        }
+        notes.lock().join("; ")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let told = |value: &str| {
+        format!(
+            "nothing tells the datatype of input `x`, so the numbers are sent as a text; `-i 'x:FP32={value}'` sends \
+             them as numbers"
+        )
+    };
+    let (rows, words) = (file("a.csv", "1,2\n3,4\n"), file("b.txt", "1 2\n-3e4"));
+    for (value, expected) in [
+        ("1,2,3".to_owned(), "[1,2,3]".to_owned()),
+        ("0.5 -1e3".to_owned(), "[0.5,-1e3]".to_owned()),
+        // What JSON does not have, and what is long.
+        ("+1,.5".to_owned(), "[…]".to_owned()),
+        (["12345"; 20].join(","), "[…]".to_owned()),
+        (format!("@{rows}"), format!("@{rows}")),
+        (format!("@{words}"), format!("@{words}")),
+    ] {
+        assert_eq!(notes(&format!("x={value}"), &open), told(&expected));
+    }
+    let prose = file("c.txt", "3 dogs, 2 cats");
+    for argument in [
+        "x=5",
+        "x=[1,2,3]",
+        "x=1.2.3",
+        "x=2 dogs",
+        "x=nan inf",
+        "x=\"1,2,3\"",
+        "x:BYTES=1,2,3",
+        &format!("x=@{prose}"),
+    ] {
+        assert_eq!(notes(argument, &open), "", "{argument}");
+    }
+    assert_eq!(notes("x=1,2", &model(&[("x", "BYTES", &[-1])])), "");
 }

@@ -1,5 +1,7 @@
 //! The server's side of the link to a worker.
 
+mod tensors;
+
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
@@ -13,14 +15,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use pyovms::{
-    memory::{Announce, Place, Shared, Span},
-    message::{
-        Arena, Contents, FromWorker, Hello, MAX_INLINE, Next, Numbered, Order, Outcome, Outputs,
-        Report, Set, Tensor, ToWorker,
-    },
+    memory::{Announce, Place, Shared},
+    message::{Arena, FromWorker, Hello, Next, Numbered, Order, Outcome, Report, Set, ToWorker},
     stream::{Incoming, Outgoing},
 };
 use tokio::{
@@ -28,6 +26,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
 };
 
+use self::tensors::Announced;
 use super::{
     group::COMMON,
     process::{Ended, Exit, Process},
@@ -36,19 +35,9 @@ use super::{
 };
 use crate::{
     budget::{Budget, Charge},
-    python::{
-        HandlerTensor,
-        error::HandlerError,
-        tensor::{Origin, RemoteObject},
-    },
+    python::error::HandlerError,
     task::Task,
-    tensor::DataType,
 };
-
-/// Bytes that are copied at a time, between which others have their turns: to wake a thread for the whole would take
-/// longer than some of them. Of 512 KiB a copy into pages of 4 KiB takes a third more time for each byte: the C library
-/// then leaves it to one instruction.
-const PIECE: usize = 1 << 20;
 
 /// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
 const LONG: Duration = Duration::from_secs(5);
@@ -164,6 +153,8 @@ pub(in crate::python) struct Link {
     own: Weak<Self>,
     wire: Arc<Wire>,
     shared: Arc<Shared>,
+    /// Memory of the worker that this side may see.
+    announced: Mutex<Announced>,
     process: Process,
     stacks: Stacks,
     /// Files of its handlers.
@@ -209,6 +200,7 @@ impl Link {
             own: Weak::clone(own),
             shared: Shared::new(Arc::clone(&wire) as Arc<dyn Announce>),
             wire,
+            announced: Mutex::default(),
             process,
             stacks,
             handlers: Mutex::default(),
@@ -258,11 +250,15 @@ impl Link {
                 };
                 if let Err(error) = read {
                     // One that was killed may not have read everything.
-                    if !matches!(
-                        error.kind(),
-                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
-                    ) {
-                        tracing::error!(of = link.of, "a Python worker is not understood: {error}");
+                    match error.kind() {
+                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {}
+                        ErrorKind::QuotaExceeded => {
+                            tracing::error!(of = link.of, "a Python worker {error}");
+                        }
+                        _ => tracing::error!(
+                            of = link.of,
+                            "a Python worker is not understood: {error}"
+                        ),
                     }
                     // One that cannot be heard is of no use; that it has ended is told by its parent.
                     link.process.kill();
@@ -336,11 +332,8 @@ impl Link {
                     ended = Some((done.call, self.answer(done.outcome)?));
                 }
                 Some(Report::Set(set)) => self.set(set)?,
-                Some(Report::Arena(Arena { number, bytes: 0 })) => self.shared.unmap(number),
-                Some(Report::Arena(arena)) => {
-                    let file = incoming.descriptor()?;
-                    self.shared.map(arena.number, arena.bytes, file)?;
-                }
+                Some(Report::Arena(Arena { number, bytes: 0 })) => self.unmap(number),
+                Some(Report::Arena(arena)) => self.map(&arena, incoming.descriptor()?)?,
                 Some(Report::Log(log)) => {
                     let raised = log
                         .raised
@@ -366,22 +359,24 @@ impl Link {
         Ok(())
     }
 
-    fn answer(&self, outcome: Option<Outcome>) -> io::Result<Answer> {
-        Ok(match outcome {
-            Some(Outcome::Outputs(outputs)) => Answer::Outputs(self.all_received(outputs)?),
+    fn answer(&self, outcome: Option<Outcome>) -> io::Result<Result<Answer, HandlerError>> {
+        Ok(Ok(match outcome {
+            Some(Outcome::Outputs(outputs)) => {
+                return Ok(self.all_received(outputs)?.map(Answer::Outputs));
+            }
             Some(Outcome::Generator(_)) => Answer::Generator,
             Some(Outcome::Raised(raised)) => Answer::Raised(raised.into()),
             Some(outcome) => Answer::Other(outcome),
             None => return Err(ErrorKind::InvalidData.into()),
-        })
+        }))
     }
 
-    fn done(&self, number: u64, answer: Answer) {
+    fn done(&self, number: u64, answer: Result<Answer, HandlerError>) {
         let waits = self.calls.lock().calls.remove(&number);
         self.busy.fetch_sub(1, Ordering::Relaxed);
         let unheard = match waits {
-            Some(call) => call.reply.send(Ok(answer)).err(),
-            None => Some(Ok(answer)),
+            Some(call) => call.reply.send(answer).err(),
+            None => Some(answer),
         };
         // The client has gone.
         if let Some(Ok(Answer::Generator)) = unheard {
@@ -391,7 +386,15 @@ impl Link {
 
     fn set(&self, set: Set) -> io::Result<()> {
         let taken = match (set.outputs, set.raised) {
-            (Some(outputs), _) => Ok(Some(self.all_received(outputs)?)),
+            (Some(outputs), _) => {
+                let received = self.all_received(outputs)?;
+                if received.is_err() {
+                    // It would go on otherwise.
+                    let number = set.generator;
+                    self.send(Order::CloseGenerator(Numbered { number }));
+                }
+                received.map(Some)
+            }
             (None, Some(raised)) => Err(HandlerError::Raised(raised.into())),
             (None, None) => Ok(None),
         };
@@ -406,14 +409,6 @@ impl Link {
             let _ = sets.send(taken);
         }
         Ok(())
-    }
-
-    fn all_received(&self, outputs: Outputs) -> io::Result<Vec<HandlerTensor>> {
-        outputs
-            .tensors
-            .into_iter()
-            .map(|tensor| self.received(tensor))
-            .collect()
     }
 
     /// Ends everything that waits: the worker has ended.
@@ -588,90 +583,6 @@ impl Link {
     /// Lets a generator give more sets.
     pub(in crate::python) fn go_on(&self, generator: u64, credits: u32) {
         self.send(Order::Next(Next { generator, credits }));
-    }
-
-    /// Makes the tensor of a message, whose contents are copied to shared memory if they are large.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is no memory for it.
-    pub(in crate::python) async fn sent(
-        self: &Arc<Self>,
-        tensor: &HandlerTensor,
-    ) -> Result<Tensor, HandlerError> {
-        let mut message = Tensor {
-            name: tensor.name().to_owned(),
-            datatype: tensor.datatype().to_owned(),
-            shape: tensor.shape().to_vec(),
-            typed: tensor.is_typed(),
-            ..Tensor::default()
-        };
-        let origin = tensor
-            .origin()
-            .filter(|origin| origin.link.as_ptr() == Arc::as_ptr(self));
-        if let Some(object) = origin.and_then(|origin| origin.object.as_ref()) {
-            message.object = object.number();
-            return Ok(message);
-        }
-        let bytes = tensor.bytes();
-        message.contents = Some(if bytes.len() <= MAX_INLINE {
-            Contents::Inline(bytes.clone())
-        } else if let Some(span) = origin.and_then(|origin| origin.span.as_ref()) {
-            Contents::Shared(self.shared.lend(span))
-        } else {
-            Contents::Shared(self.shared.lend(&self.copied(bytes).await?))
-        });
-        Ok(message)
-    }
-
-    async fn copied(&self, bytes: &[u8]) -> Result<Span, HandlerError> {
-        let mut span = self.shared.take(bytes.len()).map_err(|error| {
-            HandlerError::Memory(format!(
-                "no memory to hand {} bytes to a Python worker: {error}",
-                bytes.len()
-            ))
-        })?;
-        for (index, piece) in bytes.chunks(PIECE).enumerate() {
-            if index > 0 {
-                tokio::task::yield_now().await;
-            }
-            span.fill(index * PIECE, piece);
-        }
-        Ok(span)
-    }
-
-    /// Takes a tensor of a message.
-    ///
-    /// # Errors
-    ///
-    /// Fails if it is none.
-    fn received(&self, tensor: Tensor) -> io::Result<HandlerTensor> {
-        let object = (tensor.object != 0).then(|| RemoteObject::new(&self.own, tensor.object));
-        let (bytes, span) = match tensor.contents {
-            None => (Bytes::new(), None),
-            Some(Contents::Inline(bytes)) => (bytes, None),
-            Some(Contents::Shared(place)) => {
-                let span = self.shared.borrow(&place)?;
-                match DataType::from_kserve(&tensor.datatype) {
-                    // Each of their bytes counts for itself.
-                    Some(dtype) if dtype != DataType::String => (span.bytes(), Some(span)),
-                    // Others have parts that say where the next one is, which must not change any more.
-                    _ => (Bytes::copy_from_slice(span.as_ref()), None),
-                }
-            }
-        };
-        let origin = Origin {
-            link: Weak::clone(&self.own),
-            object,
-            span,
-        };
-        Ok(HandlerTensor::returned(
-            &tensor.name,
-            &tensor.datatype,
-            tensor.shape,
-            bytes,
-            origin,
-        ))
     }
 
     /// Releases an object of the worker.

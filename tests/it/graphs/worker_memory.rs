@@ -1,0 +1,182 @@
+//! Memory that the server and its workers share: charged, bounded, and gone with a server that is killed.
+
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
+
+use super::workers::{FINE, are_gone, is_fine, lab, number};
+use crate::support::{
+    eventually,
+    graphs::{code, reported},
+    grpc::{self, Grpc},
+    shared_memory,
+};
+
+/// Returns the size of an output of so many bytes, or the error.
+fn size(client: &Grpc, bytes: usize) -> String {
+    let body = format!("return [Tensor('out', bytes({bytes}))]");
+    match client.infer(code("py", &body)) {
+        Ok(response) => response.raw_output_contents[0].len().to_string(),
+        Err(status) => grpc::error(&status),
+    }
+}
+
+#[test]
+fn results_are_charged_while_the_server_has_them() {
+    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
+    let client = Grpc::connect(&server);
+    let worker = number(&client, "py", "os.getpid()");
+    // Often enough that what stayed charged, or was not given back, would be too much.
+    for _ in 0..10 {
+        assert_eq!(size(&client, 500_000), "500000");
+        assert_eq!(
+            size(&client, 2_000_001),
+            "ResourceExhausted: Mediapipe execution failed. MP status - RESOURCE_EXHAUSTED: CalculatorGraph::Run() failed: \nCalculator::Process() for node \"py\" failed: no memory to take 2000001 bytes from a Python worker: Request is too large - it needs more than 2000000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight"
+        );
+    }
+    // One that keeps what it has given has its own.
+    let kept =
+        "self.kept = [Tensor('out', bytes(500000)) for _ in range(10)]; return self.kept[:1]";
+    assert!(client.infer(code("py", kept)).is_ok());
+    assert_eq!(size(&client, 500_000), "500000");
+    assert_eq!(number(&client, "py", "os.getpid()"), worker);
+}
+
+#[test]
+fn a_generator_whose_result_has_no_room_ends_with_an_error() {
+    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
+    let client = Grpc::connect(&server);
+    let body = "yield [Tensor('out', bytes(3000000))]\nwhile True: yield [Tensor('out', b'more')]";
+    for _ in 0..3 {
+        let told = reported(&client, code("gen", body));
+        assert!(
+            told.contains("no memory to take 3000000 bytes from a Python worker"),
+            "{told}"
+        );
+    }
+    is_fine(&client, "gen");
+}
+
+#[test]
+fn a_worker_that_shares_more_than_it_may_is_ended() {
+    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
+    let client = Grpc::connect(&server);
+    let most = 512_usize << 20;
+    let told = size(&client, most + 1);
+    let reason = "worker of graph py was ended: it shares ";
+    assert!(
+        told.starts_with("Unavailable: ") && told.contains(reason),
+        "{told}"
+    );
+    let advice = format!(
+        " bytes of memory with the server, and {most} are the most, which is 4 times --max-bytes-in-flight; give less at \
+         once, or raise that in node py"
+    );
+    assert!(told.ends_with(&advice), "{told}");
+    server.wait_log("a Python worker was ended: it shares ");
+    is_fine(&client, "py");
+    is_fine(&client, "other");
+}
+
+/// Returns the paths of what a process has open and mapped, with their inodes.
+fn files(process: &Path) -> Vec<(String, u64)> {
+    let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| {
+        let (before, path) = line.split_once('/')?;
+        let inode = before.split_whitespace().last()?.parse().ok()?;
+        Some((format!("/{path}"), inode))
+    });
+    let mapped: Vec<_> = mapped.collect();
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let open = open.flatten().filter_map(|file| {
+        let name = fs::read_link(file.path()).ok()?.display().to_string();
+        Some((name, fs::metadata(file.path()).ok()?.ino()))
+    });
+    mapped.into_iter().chain(open).collect()
+}
+
+/// Returns the memory files of tensors that a process has.
+fn tensors(process: &Path) -> BTreeSet<u64> {
+    let files = files(process).into_iter();
+    let tensors = files.filter(|(name, _)| name.starts_with("/memfd:ovms tensors"));
+    tensors.map(|(_, inode)| inode).collect()
+}
+
+fn folder(process: u32) -> std::path::PathBuf {
+    Path::new("/proc").join(process.to_string())
+}
+
+/// Returns the folders of all processes.
+fn processes() -> impl Iterator<Item = std::path::PathBuf> {
+    let all = fs::read_dir("/proc").expect("Linux has it").flatten();
+    all.map(|entry| entry.path())
+        .filter(|path| path.join("maps").exists())
+}
+
+/// Returns the names in the folder of shared memory, but for those that tests make themselves.
+fn names() -> BTreeSet<String> {
+    let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    files
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with(&shared_memory::PREFIX[1..]))
+        .collect()
+}
+
+#[test]
+fn nothing_is_left_of_a_server_that_is_killed() {
+    let before = names();
+    let (config, mut server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    // Large ones both ways, small ones among others and one by itself; the worker keeps what it was given.
+    let padding = "#".repeat(100_000);
+    for bytes in [100_000, 5_000_000] {
+        let body = format!(
+            "self.kept = getattr(self, 'kept', []) + [inputs]; return [Tensor('out', bytes({bytes}))]\n{padding}"
+        );
+        let answer = client.infer(code("py", &body)).expect("it is fine");
+        assert_eq!(answer.raw_output_contents[0].len(), bytes);
+    }
+    let note = config.beside("child");
+    let body = format!(
+        "import os, time\nif os.fork() == 0:\n  os.setsid()\n  open({note:?}, 'w').write(str(os.getpid()))\n  time.sleep(1000)\n  os._exit(0)\n{FINE}"
+    );
+    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
+    let child = eventually("it has begun", || {
+        fs::read_to_string(&note).ok()?.parse::<u32>().ok()
+    });
+    let worker = number(&client, "py", "os.getpid()");
+    let ended = [
+        child,
+        worker,
+        number(&client, "py", "os.getppid()"),
+        number(&client, "other", "os.getpid()"),
+    ];
+    let shared = tensors(&folder(server.id()));
+    assert!(
+        shared.len() >= 3,
+        "{shared:?}: one of the server, two of the worker"
+    );
+    assert!(shared.is_subset(&tensors(&folder(worker))));
+    assert!(!tensors(&folder(child)).is_disjoint(&shared));
+    server.signal("KILL");
+    server.wait();
+    are_gone(&ended);
+    eventually("nobody has the memory of tensors", || {
+        processes()
+            .all(|process| tensors(&process).is_disjoint(&shared))
+            .then_some(())
+    });
+    // What was not there before, and is of nobody that lives.
+    let mut left = names();
+    left.retain(|name| !before.contains(name));
+    eventually("nothing is left in /dev/shm", || {
+        let now = names();
+        left.retain(|name| now.contains(name));
+        if left.is_empty() {
+            return Some(());
+        }
+        let used: BTreeSet<String> = processes()
+            .flat_map(|process| files(&process))
+            .filter_map(|(path, _)| path.strip_prefix("/dev/shm/").map(str::to_owned))
+            .collect();
+        left.is_subset(&used).then_some(())
+    });
+}
