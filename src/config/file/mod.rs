@@ -79,11 +79,6 @@ pub struct FileConfig {
 }
 
 impl FileConfig {
-    /// Returns the position of the base path of a model.
-    pub fn base_path(&self, model: &str) -> Option<&FilePosition> {
-        self.base_path_of(model).map(|it| &it.place)
-    }
-
     /// Returns the position of the base path of a model, if it goes through `..`.
     pub fn upward(&self, model: &str) -> Option<&FilePosition> {
         let found = self.base_path_of(model).filter(|it| it.goes_up);
