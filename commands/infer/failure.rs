@@ -125,12 +125,6 @@ pub(crate) fn tls(error: &ClientTlsError) -> Failure {
     }
 }
 
-/// Returns the failure for a server that is asked without TLS and has it.
-pub(super) fn has_tls(address: &str, with: &str) -> Failure {
-    let text = format!("the server at {address} is asked over TLS");
-    Failure::new(FailureKind::Unreachable, text).hint(format!("write `--url {with}`"))
-}
-
 /// Returns the failure for an address that speaks another protocol.
 pub(super) fn other_api(address: &str, asked: Api, found: Api) -> Failure {
     let text = format!("the server at {address} does not speak {asked}");

@@ -1,8 +1,14 @@
 //! Failed TLS handshakes in terms of the command line, for all protocols and commands.
 
-use ovms::{client::Address, tls::TlsProblem};
+use ovms::{
+    client::{Address, Api, ClientOptions},
+    tls::TlsProblem,
+};
 
-use crate::ui::listed;
+use crate::{
+    error::{Failure, FailureKind},
+    ui::listed,
+};
 
 /// Failed handshake: what is wrong, and the next step.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,6 +110,24 @@ pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeRep
         ),
     };
     HandshakeReport { text, hint }
+}
+
+/// Returns the failure for a server that is asked without TLS and has it, at the address with the scheme to use.
+pub(super) fn has_tls(server: &ClientOptions, with: &str) -> Failure {
+    let text = format!("the server at {} is asked over TLS", server.address);
+    // An address of the other transport has its APIs.
+    let is_grpc = with.starts_with("grpc");
+    let api = match (is_grpc, server.api) {
+        _ if is_grpc == server.api.is_grpc() => None,
+        (true, Api::TfsRest) => Some(Api::TfsGrpc),
+        (true, _) => Some(Api::KserveGrpc),
+        (false, Api::TfsGrpc) => Some(Api::TfsRest),
+        (false, _) => Some(Api::KserveRest),
+    };
+    let api = api.map_or_else(String::new, |api| {
+        format!(", and no other `--api` than {api}")
+    });
+    Failure::new(FailureKind::Unreachable, text).hint(format!("write `--url {with}`{api}"))
 }
 
 /// Returns where a certificate's signer is shown, which the error of the TLS library does not tell.

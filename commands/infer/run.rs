@@ -16,6 +16,7 @@ use super::{
     args::{Format, InferArgs, LoadArgs, OutputArgs, TextFormat},
     curl, explain, failure,
     feed::RequestPlan,
+    handshake,
     job::Job,
     listing::Inspection,
     load, outputs,
@@ -329,7 +330,7 @@ pub(super) async fn why(
         _ => false,
     };
     if is_strange && let Some(with) = speaks_tls(server).await {
-        return failure::has_tls(&server.address.to_string(), &with.to_string());
+        return handshake::has_tls(server, &with.to_string());
     }
     let spoken = Client::spoken_apis(server).await;
     match spoken.first() {

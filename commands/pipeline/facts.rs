@@ -65,9 +65,35 @@ pub(crate) enum VersionLookup {
     /// Inputs and outputs, and what a load would warn of.
     Info(Inspected),
     /// Error, and the next step.
-    Error(String, Option<String>),
+    Error {
+        reason: String,
+        hint: Option<String>,
+        /// Key of the model that it is about.
+        key: &'static str,
+    },
     /// Reason why it could not be read.
     Unknown(String),
+}
+
+/// Key of what is about no other one.
+const BASE_PATH: &str = "base_path";
+
+impl VersionLookup {
+    /// Returns the error of the files of a version.
+    fn of_files(reason: String) -> Self {
+        let (hint, key) = (None, BASE_PATH);
+        Self::Error { reason, hint, key }
+    }
+}
+
+/// Returns the key of a model that the error of its load is about.
+fn key_of(error: &ModelLoadError) -> &'static str {
+    match error {
+        ModelLoadError::UnknownProperty { .. } | ModelLoadError::Property { .. } => "plugin_config",
+        ModelLoadError::Device { .. } => "target_device",
+        ModelLoadError::Reshape { .. } => "shape",
+        _ => BASE_PATH,
+    }
 }
 
 impl<'a> ConfigurationFacts<'a> {
@@ -164,7 +190,7 @@ impl<'a> ConfigurationFacts<'a> {
             let mut failed = None;
             for number in validated.into_iter().rev() {
                 match self.looked(model, number, &existing[&number]) {
-                    VersionLookup::Error(reason, _) => {
+                    VersionLookup::Error { reason, .. } => {
                         failed = Some((number, reason));
                         break;
                     }
@@ -216,13 +242,13 @@ impl<'a> ConfigurationFacts<'a> {
     fn look(&self, model: &ModelConfig, folder: &Path) -> VersionLookup {
         let files = match repository::files(folder) {
             Ok(files) => files,
-            Err(error) => return VersionLookup::Error(chain(&error), None),
+            Err(error) => return VersionLookup::of_files(chain(&error)),
         };
         // Without a runtime, nothing else reads it.
         let beside = files.folder();
         if let Err(error) = mapping::read(beside) {
             let path = mapping::path(beside);
-            return VersionLookup::Error(format!("{}: {}", path.display(), chain(&error)), None);
+            return VersionLookup::of_files(format!("{}: {}", path.display(), chain(&error)));
         }
         let opened = self.runtime.get_or_init(|| {
             let opened = runtime::open(&places::all());
@@ -237,11 +263,12 @@ impl<'a> ConfigurationFacts<'a> {
                 VersionLookup::Unknown(chain(&error))
             }
             Err(error) => {
-                let hint = match &error {
-                    VersionFailure::Load(error) => of_load(error),
-                    _ => None,
+                let (hint, key) = match &error {
+                    VersionFailure::Load(error) => (of_load(error), key_of(error)),
+                    _ => (None, BASE_PATH),
                 };
-                VersionLookup::Error(chain(&error), hint)
+                let reason = chain(&error);
+                VersionLookup::Error { reason, hint, key }
             }
         }
     }
@@ -265,9 +292,9 @@ impl ConfigurationFacts<'_> {
         Some(&config.base_path)
     }
 
-    /// Returns the position of the base path of a model in the file.
-    pub(crate) fn base_path(&self, model: &str) -> Option<&FilePosition> {
-        self.file.base_path(model)
+    /// Returns the position of a key of a model in the file, or that of its base path if it does not have the key.
+    pub(crate) fn key(&self, model: &str, key: &str) -> Option<&FilePosition> {
+        self.file.key(model, key)
     }
 
     /// Imports a handler that no node uses.
@@ -351,7 +378,9 @@ impl Sources for ConfigurationFacts<'_> {
                 });
             }
             Ok(VersionLookup::Unknown(reason)) => return Err(not_looked(reason)),
-            Ok(VersionLookup::Error(reason, _)) | Err(MissingModel::NotAvailable(reason)) => reason,
+            Ok(VersionLookup::Error { reason, .. }) | Err(MissingModel::NotAvailable(reason)) => {
+                reason
+            }
             Err(missing) => return Err(missing),
         };
         Err(match self.was_reported(Reported::Model(name.to_owned())) {

@@ -7,10 +7,14 @@ use std::{
 
 use ovms::{
     auth::AuthFileError,
-    config::{FileError, FlagError},
+    config::{FileError, FlagError, PathSource},
     engine::reload::{PathError, ReloadError},
     metrics::NameError,
-    model::{VersionFailure, repository::RepositoryError, storage::SourceError},
+    model::{
+        VersionFailure,
+        repository::{self, RepositoryError},
+        storage::SourceError,
+    },
     openvino::ModelLoadError,
     server::{BindError, StartError, UnixSocketError},
 };
@@ -102,8 +106,17 @@ pub(super) fn of_path(error: &PathError) -> Failure {
         }
         PathError::NoModel(path) => {
             let is_json = path.extension().is_some_and(|ending| ending == "json");
-            let path = ui::shell_word(&path.display().to_string());
-            is_json.then(|| format!("for a configuration file: `ovms serve --config-path {path}`"))
+            match of_graph(path) {
+                Some(folder) => Some(format!(
+                    "for the graph in its folder: `ovms serve {}`",
+                    ui::shell_word(&folder.display().to_string())
+                )),
+                None if is_json => {
+                    let path = ui::shell_word(&path.display().to_string());
+                    Some(format!("for a configuration file: `ovms serve --config-path {path}`"))
+                }
+                None => repository::of_other_server(path),
+            }
         }
         PathError::Half { .. } => Some("copy both files to the same folder".to_owned()),
         PathError::Empty(path) => Some(format!(
@@ -128,6 +141,15 @@ pub(super) fn of_path(error: &PathError) -> Failure {
             Some("leave it out: each model has the name of its file or folder".to_owned())
         }
     })
+}
+
+/// Returns the folder of a graph of which a file is one: its graph, or a handler beside that.
+fn of_graph(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    let is_part = path
+        .extension()
+        .is_some_and(|ending| ending == "py" || ending == "pbtxt");
+    (is_part && PathSource::graph_of("", folder).is_some()).then_some(folder)
 }
 
 /// Returns the failure for a port or Unix socket that was not opened.
@@ -236,7 +258,8 @@ fn of_repository(error: &SourceError) -> Option<String> {
     })
 }
 
-fn of_metrics(error: &NameError) -> String {
+/// Returns the next step for a wrong name of a family.
+pub(super) fn of_metrics(error: &NameError) -> String {
     match error {
         NameError::Unknown {
             nearest: Some(nearest),

@@ -23,9 +23,13 @@ import urllib.error
 import urllib.request
 from collections import deque
 
-import ray
-from ray.exceptions import ActorDiedError, RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+try:
+    import ray
+    from ray.exceptions import ActorDiedError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ModuleNotFoundError:
+    # The help needs none of it.
+    ray = None
 
 NAMESPACE = "ovms"
 FLEET = "fleet"
@@ -392,6 +396,8 @@ def main():
     commands.add_parser("status", help="print what there is").set_defaults(run=show)
     commands.add_parser("down", help="drain all replicas, and end").set_defaults(run=down)
     flags = parser.parse_args()
+    if ray is None:
+        sys.exit("Ray is not installed for this Python; pip install -r requirements.txt (beside fleet.py) installs it")
     ray.init(address=flags.address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
     flags.run(flags)
 

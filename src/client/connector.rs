@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{address::Address, connection::ClientOptions};
+use super::{Api, address::Address, connection::ClientOptions};
 use crate::tls::{
     CertificateFacts, ClientTls, ClientTlsError, ClientTlsOptions, ServerIdentity, TlsProblem,
 };
@@ -106,7 +106,8 @@ impl TlsEndpoint {
     }
 }
 
-/// Finds out whether an address that was asked without TLS has it; the address with the scheme to use.
+/// Finds out whether an address that was asked without TLS has it; the address with the scheme to use, which is that
+/// of the other transport where the port speaks that one alone.
 pub async fn speaks_tls(options: &ClientOptions) -> Option<Address> {
     let address = options.address.with_tls(options.api)?;
     let any = ClientTlsOptions {
@@ -117,7 +118,7 @@ pub async fn speaks_tls(options: &ClientOptions) -> Option<Address> {
     // So that a server of any protocol answers.
     config.alpn_protocols.clear();
     let limit = PROBE_LIMIT.min(options.timeout);
-    let tried = timeout(limit, connect(address.clone(), Arc::new(config))).await;
+    let tried = timeout(limit, connect(address.clone(), Arc::new(config.clone()))).await;
     let has_tls = match tried.ok()? {
         Ok(_) => true,
         // One that refuses the handshake speaks it as well.
@@ -126,5 +127,23 @@ pub async fn speaks_tls(options: &ClientOptions) -> Option<Address> {
             None | Some(TlsProblem::NotTls | TlsProblem::Closed)
         ),
     };
-    has_tls.then_some(address)
+    if !has_tls {
+        return None;
+    }
+    let refuses = async |protocol: &[u8]| {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let tried = timeout(limit, connect(address.clone(), Arc::new(config))).await;
+        let problem = tried.ok()?.err().and_then(|error| TlsProblem::of(&error));
+        Some(problem == Some(TlsProblem::NothingInCommon))
+    };
+    let (own, other) = match options.api.is_grpc() {
+        true => (GRPC, (HTTP, Api::KserveRest)),
+        false => (HTTP, (GRPC, Api::KserveGrpc)),
+    };
+    let is_other = refuses(own).await == Some(true) && refuses(other.0).await == Some(false);
+    match is_other {
+        true => options.address.with_tls(other.1),
+        false => Some(address),
+    }
 }

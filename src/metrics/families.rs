@@ -189,6 +189,18 @@ pub enum NameError {
     },
 }
 
+impl NameError {
+    /// Returns the place in the list of the name that it is about.
+    pub fn index<S: AsRef<str>>(&self, names: &[S]) -> Option<usize> {
+        let (Self::Unknown { name, .. } | Self::Repeated { name }) = self;
+        let is_it = |given: &S| given.as_ref() == name;
+        match self {
+            Self::Unknown { .. } => names.iter().position(is_it),
+            Self::Repeated { .. } => names.iter().rposition(is_it),
+        }
+    }
+}
+
 impl Families {
     /// Chooses families by name, and no others.
     ///

@@ -34,6 +34,57 @@ pub fn expected() -> String {
     names.join(", ")
 }
 
+/// Models of other servers: the ending of the file, or of the folder, whose they are, and how they come to be served.
+const OTHERS: [(&str, &str, &str); 9] = [
+    ("pt", "PyTorch", FROM_PYTORCH),
+    ("pth", "PyTorch", FROM_PYTORCH),
+    ("plan", "TensorRT", FROM_TENSORRT),
+    ("engine", "TensorRT", FROM_TENSORRT),
+    ("trt", "TensorRT", FROM_TENSORRT),
+    (
+        "savedmodel",
+        "TensorFlow",
+        "move what is in it one folder up",
+    ),
+    ("graphdef", "TensorFlow", "rename it to *.pb"),
+    (
+        "keras",
+        "Keras",
+        "export it with `model.export`, which writes a SavedModel",
+    ),
+    (
+        "h5",
+        "Keras",
+        "export it with `model.export`, which writes a SavedModel",
+    ),
+];
+
+const FROM_PYTORCH: &str = "no PyTorch runs here; export it with `torch.onnx.export`, or convert it in Python with \
+     `openvino.convert_model` and `openvino.save_model`";
+
+const FROM_TENSORRT: &str =
+    "it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of";
+
+/// Returns what to add to the error of a folder without a model, if there is one in a form of other servers; empty if there
+/// is none. Blocks.
+fn of_others(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    names.sort();
+    let mut found = names.iter().filter_map(|path| of_other_server(path));
+    found
+        .next()
+        .map_or_else(String::new, |found| format!("; found {found}"))
+}
+
+/// Returns whose a model is that no server here reads, by the name of its file or folder, and what to do with it.
+pub fn of_other_server(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    let (_, whose, next) = OTHERS.iter().find(|(other, ..)| *other == ending)?;
+    let name = path.file_name()?.to_string_lossy();
+    Some(format!("{name} of {whose}: {next}"))
+}
+
 /// Returns the files of a model that is given as one of them, whether they are there or not.
 pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
     let endings = format_of(file).map_or([None, None], |(first, second)| [Some(first), second]);
@@ -96,9 +147,10 @@ pub enum RepositoryError {
     },
     /// A version folder has no complete set of files of any format.
     #[error(
-        "File not found or cannot open - no model in {}; expected {}",
+        "File not found or cannot open - no model in {}; expected {}{}",
         .0.display(),
-        expected()
+        expected(),
+        of_others(.0)
     )]
     NoModel(PathBuf),
     /// A version folder has no model of the name that a `config.pbtxt` gives.
@@ -372,6 +424,39 @@ mod tests {
         assert_eq!(
             said("5", &["m.xml", "m.bin", "m.onnx"]).as_deref(),
             Some("m.xml is served of /m/5, and not m.onnx: a version has one model")
+        );
+    }
+
+    #[test]
+    fn models_of_other_servers_are_told_with_what_to_do() {
+        let root = tempfile::tempdir().unwrap();
+        let said = |folder: &str, name: &str| {
+            let folder = root.path().join(folder);
+            touch(&folder, &[name]);
+            let said = files(&folder).unwrap_err().to_string();
+            let (before, said) = said.split_once("or *.tflite").unwrap();
+            assert!(before.contains("no model in"), "{before}");
+            said.to_owned()
+        };
+        assert_eq!(said("1", "notes.txt"), "");
+        assert_eq!(
+            said("2", "model.pt"),
+            "; found model.pt of PyTorch: no PyTorch runs here; export it with `torch.onnx.export`, or convert it in Python with \
+             `openvino.convert_model` and `openvino.save_model`"
+        );
+        assert_eq!(
+            said("3", "model.plan"),
+            "; found model.plan of TensorRT: it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of"
+        );
+        assert_eq!(
+            said("4", "model.graphdef"),
+            "; found model.graphdef of TensorFlow: rename it to *.pb"
+        );
+        let saved = root.path().join("5/model.savedmodel");
+        touch(&saved, &["saved_model.pb"]);
+        assert_eq!(
+            said("5", "notes.txt"),
+            "; found model.savedmodel of TensorFlow: move what is in it one folder up"
         );
     }
 

@@ -196,8 +196,16 @@ pub async fn serve(
     if let Some(prefix) = settings.shared_memory.clone() {
         engine.share_memory(SharedMemory::new(prefix, flags.max_shared_memory_regions));
     }
+    let mut shutdown = std::pin::pin!(shutdown);
     let keeper = match &settings.sequence_store {
-        Some(address) => Some(open_store(address, settings).await?),
+        Some(address) => tokio::select! {
+            opened = open_store(address, settings) => Some(opened?),
+            // Nothing is served yet that would have to come to an end.
+            () = &mut shutdown => {
+                tracing::info!("stopped before the sequence store {address} has answered");
+                return Ok(());
+            }
+        },
         None => None,
     };
     if let Some(keeper) = &keeper {
@@ -267,7 +275,6 @@ pub async fn serve(
     let _patterns = auth.clone().map(|auth| Task::spawn(auth.watch_servables()));
     let connections = accept::serve(listeners, grpc, rest, management, &access, settings);
 
-    let mut shutdown = std::pin::pin!(shutdown);
     // On its own, so that the answers given meanwhile do not wait for it.
     observer.loading(&engine);
     let loading = Task::spawn(async move {

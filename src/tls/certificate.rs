@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use x509_cert::{
     Certificate,
     der::{self, DateTime, Decode as _},
-    ext::pkix::{SubjectAltName, name::GeneralName},
+    ext::pkix::{BasicConstraints, SubjectAltName, name::GeneralName},
 };
 
 /// A certificate's owner, authority, names, and time.
@@ -18,6 +18,8 @@ pub struct CertificateFacts {
     pub issuer: String,
     /// Host names and addresses that it is for.
     pub names: Vec<String>,
+    /// Whether it is marked as one of an authority.
+    pub is_authority: bool,
     /// Its first moment, in UTC.
     pub not_before: DateTime,
     /// Its last moment, in UTC.
@@ -39,8 +41,14 @@ impl CertificateFacts {
         let names = fields.get_extension::<SubjectAltName>();
         // A list that cannot be read is nothing that an error would help with.
         let names = names.ok().flatten().map(|(_, names)| names.0);
+        let constraints = fields.get_extension::<BasicConstraints>();
+        let constraints = constraints
+            .ok()
+            .flatten()
+            .map(|(_, constraints)| constraints);
         let validity = fields.validity();
         Ok(Self {
+            is_authority: constraints.is_some_and(|it| it.ca),
             subject: fields.subject().to_string(),
             issuer: fields.issuer().to_string(),
             names: names.into_iter().flatten().filter_map(name).collect(),
@@ -48,6 +56,23 @@ impl CertificateFacts {
             not_after: validity.not_after.to_date_time(),
         })
     }
+
+    /// Returns why clients refuse it as that of a server, whoever has signed it; `None` if nothing is in the way.
+    pub fn unfit(&self) -> Option<String> {
+        let authority = (self.is_authority).then_some("is marked as one of an authority (CA:TRUE)");
+        let nameless = (self.names.is_empty()).then_some("has no subject alternative names");
+        let reasons: Vec<&str> = authority.into_iter().chain(nameless).collect();
+        (!reasons.is_empty()).then(|| {
+            format!(
+                "{}, so that clients such as `ovms infer` refuse it",
+                reasons.join(" and ")
+            )
+        })
+    }
+
+    /// Next step for a certificate that clients refuse.
+    pub const UNFIT_HINT: &str = "make one with `openssl req -x509 … -addext subjectAltName=DNS:HOST \
+        -addext basicConstraints=critical,CA:FALSE`";
 
     /// Returns the days that are left of its time, rounded down; negative once it is over.
     pub fn days_left(&self, now: SystemTime) -> i64 {
@@ -108,7 +133,9 @@ fn name(name: GeneralName) -> Option<String> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType, date_time_ymd,
+    };
 
     use super::{CertificateFacts, subject_names};
 
@@ -123,6 +150,31 @@ mod tests {
         let names = subject_names(made.der());
         assert_eq!(names, ["spiffe://example/camera", "ann@example"]);
         assert!(subject_names(&b"x".to_vec().into()).is_empty());
+    }
+
+    #[test]
+    fn what_clients_refuse_is_told() {
+        let unfit = |names: &[&str], is_ca| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut params = CertificateParams::new(names).unwrap();
+            params.is_ca = is_ca;
+            let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+            CertificateFacts::read(made.der()).unwrap().unfit()
+        };
+        let authority = || IsCa::Ca(BasicConstraints::Unconstrained);
+        assert_eq!(unfit(&["localhost"], IsCa::NoCa), None);
+        assert_eq!(unfit(&["localhost"], IsCa::ExplicitNoCa), None);
+        let told = [
+            unfit(&["localhost"], authority()),
+            unfit(&[], IsCa::NoCa),
+            unfit(&[], authority()),
+        ];
+        let told: Vec<String> = told.into_iter().map(Option::unwrap).collect();
+        insta::assert_snapshot!(told.join("\n"), @"
+        is marked as one of an authority (CA:TRUE), so that clients such as `ovms infer` refuse it
+        has no subject alternative names, so that clients such as `ovms infer` refuse it
+        is marked as one of an authority (CA:TRUE) and has no subject alternative names, so that clients such as `ovms infer` refuse it
+        ");
     }
 
     #[test]

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -310,10 +311,14 @@ def test_the_hardened_unit_starts_the_program(secrets, tmp_path):
     (block,) = re.findall(r'^# (OVMS_OPTIONS=".*?")$', text, re.DOTALL | re.MULTILINE)
     (words,) = shlex.split(re.sub(r"\\\n# *", " ", block))
     credentials = "/run/credentials/ovms.service/"
+    identities = tmp_path / "auth.toml"
+    of_certificates = '\n[[identity]]\nname = "camera"\ncertificates = ["camera.example"]\ninfer = ["*"]\n'
+    identities.write_text((secrets / "auth.toml").read_text() + of_certificates)
     places = {
         f"{credentials}server.pem": secrets / "tls.crt",
         f"{credentials}server.key": secrets / "tls.key",
-        f"{credentials}auth.toml": secrets / "auth.toml",
+        f"{credentials}ca.pem": secrets / "ca.crt",
+        f"{credentials}auth.toml": identities,
         "/var/log/ovms": tmp_path,
     }
     config = ["serve", "--config-path", str(DEPLOY / "config.json"), "--port", "9000", "--rest-port", "8000"]
@@ -466,3 +471,25 @@ def answered(port, question):
             pass
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_the_help_of_the_fleet_needs_no_ray(tmp_path):
+    """Whoever has not installed Ray yet can read it, and is told how."""
+    # As if it were not installed.
+    (tmp_path / "ray.py").write_text("raise ModuleNotFoundError('no ray', name='ray')\n")
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, DEPLOY / "ray/fleet.py", *words],
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    shown = run("--help")
+    assert shown.returncode == 0 and "start the fleet" in shown.stdout, shown.stderr
+    refused = run("status")
+    assert refused.returncode == 1 and "requirements.txt" in refused.stderr, refused.stderr
+    assert "Traceback" not in refused.stderr

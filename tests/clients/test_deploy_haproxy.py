@@ -1,6 +1,8 @@
 """Replicas behind HAProxy, with the configuration of deploy/: any of them goes on with any sequence."""
 
 import json
+import re
+import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -10,6 +12,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import FIXTURES, ROOT, Server, free_ports
 from test_deploy_proxy import APIS, LIMIT, TOTAL, Cluster, find, infer
+
+
+SOCKET = "/tmp/ovms-haproxy.sock"
+
+
+def asked(folder, command):
+    """The answer of the proxy's runtime socket."""
+    with socket.socket(socket.AF_UNIX) as runtime:
+        runtime.settimeout(LIMIT)
+        runtime.connect(str(folder / "haproxy.sock"))
+        runtime.sendall(f"{command}\n".encode())
+        return b"".join(iter(lambda: runtime.recv(65536), b"")).decode()
 
 
 @contextmanager
@@ -30,6 +44,7 @@ def configured(folder, replicas):
     """The configuration as it is printed, but for ports, and the proxy's ports."""
     port, rest_port = free_ports(2)
     changes = {"bind :9000": f"bind 127.0.0.1:{port}", "bind :8000": f"bind 127.0.0.1:{rest_port}"}
+    changes[SOCKET] = str(folder / "haproxy.sock")
     for index, replica in enumerate(replicas, 1):
         changes[f"127.0.0.1:900{index}"] = replica.grpc
         changes[f"127.0.0.1:800{index}"] = replica.rest
@@ -95,3 +110,33 @@ def test_sequences_go_on_with_whoever_is_there(running, tmp_path):
             for closed in ("/metrics", "/", "/dashboard/state", "/v1/config/reload"):
                 assert requests.get(proxy.url(closed), timeout=LIMIT).status_code == 404, closed
         cluster.stop(1)
+
+
+def test_a_replica_is_drained_by_the_command_of_the_manual(running, tmp_path):
+    """Requests go to the other one, and come back with the state `ready`; nobody else may write to the socket."""
+    page = (ROOT / "docs/scaling.md").read_text()
+    found = re.search(rf'echo "(set server .*)" \| socat stdio {SOCKET}', page)
+    assert found, "docs/scaling.md has no command that drains"
+    drain = found[1]
+    flags = ["--model_name", TOTAL, "--model_path", str(FIXTURES / "models" / TOTAL), "--metrics_enable"]
+    replicas = [running.start("drained", *flags) for _ in range(2)]
+    path, proxy = configured(tmp_path, replicas)
+
+    def counts(number):
+        """How many more inferences each replica has answered after some through the proxy."""
+        before = [answered(replica) for replica in replicas]
+        for _ in range(number):
+            body = {"instances": [[1, 1, 1, 1]]}
+            answer = requests.post(proxy.url(f"/v1/models/{TOTAL}:predict"), json=body, timeout=LIMIT)
+            assert answer.status_code == 200, answer.text
+        return [answered(replica) - old for replica, old in zip(replicas, before)]
+
+    with launched(tmp_path, "haproxy", "-db", "-f", path):
+        wait("HAProxy", lambda: requests.get(proxy.url("/v2/health/ready"), timeout=LIMIT).ok)
+        assert (tmp_path / "haproxy.sock").stat().st_mode & 0o777 == 0o600
+        assert all(counts(4)), "both are there"
+        assert asked(tmp_path, drain).strip() == ""
+        assert counts(4) == [0, 4]
+        assert "ovms_grpc/one" in asked(tmp_path, "show servers conn")
+        assert asked(tmp_path, drain.replace("state drain", "state ready")).strip() == ""
+        wait("the first replica", lambda: counts(2)[0] > 0)

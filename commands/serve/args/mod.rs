@@ -1,5 +1,7 @@
 //! The command line of `ovms serve`: the table of flags as arguments.
 
+mod elsewhere;
+
 use std::{
     any::TypeId,
     borrow::Cow,
@@ -18,12 +20,13 @@ use ovms::{
 };
 use serde_json::Value;
 
+use self::elsewhere::elsewhere;
 use super::path_behind;
 use crate::{
     completions::{names, usual},
     error::Failure,
     spelling::{hyphenated, spelled},
-    ui::OutputFormat,
+    ui::{self, OutputFormat},
 };
 
 /// Flags in the short help.
@@ -357,6 +360,19 @@ const SOURCES: [&str; 6] = [
     "remove_from_config",
 ];
 
+/// Flag of a folder of models, of which there is one.
+const REPOSITORY: &str = "model_repository_path";
+
+/// Returns the failure for two folders of models. Of other flags the last one counts; whoever names two of these means
+/// both, as for Triton.
+fn two_repositories(first: &str, second: &str) -> Failure {
+    let text = format!(
+        "--model-repository-path is given twice, as {first} and {second}; expected one folder"
+    );
+    let folders = [first, second].map(ui::shell_word).join(" ");
+    Failure::usage(text).hint(format!("`ovms serve {folders}` serves the models of both"))
+}
+
 /// Returns whether a word is meant as the path of a model: it is there, looks like one, or leads.
 fn is_path(text: &str, leads: bool) -> bool {
     !text.starts_with('-') && (leads || text.contains(['/', '.']) || Path::new(text).exists())
@@ -372,12 +388,24 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let mut parted = Vec::new();
     let mut optional = None;
     let (mut has_flags, mut takes_paths) = (false, true);
-    for TypedArg { text, flag, .. } in typed(&command, args) {
+    let mut repository: Option<Cow<'_, str>> = None;
+    for TypedArg { words, text, flag } in typed(&command, args) {
         let before = optional.take();
         let leads = !has_flags;
         has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
             takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
+            if flag.get_id() == REPOSITORY {
+                let value = match text.split_once('=') {
+                    Some((_, value)) => Some(Cow::from(value.to_owned())),
+                    None => words.get(1).map(|value| value.to_string_lossy()),
+                };
+                let value = value.unwrap_or_default();
+                match &repository {
+                    Some(first) if *first != value => return Err(two_repositories(first, &value)),
+                    _ => repository = Some(value),
+                }
+            }
             optional = flag
                 .get_long()
                 .filter(|_| !takes_text(flag) && !text.contains('='));
@@ -429,94 +457,6 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }
     Err(failure.hint("`ovms serve --help` lists the flags"))
-}
-
-/// Returns what is written here for a flag of other servers.
-fn elsewhere(name: &str) -> Option<&'static str> {
-    match hyphenated(name).as_str() {
-        "model" => Some("`ovms serve PATH` or `--model-path PATH` names a model"),
-        "model-repository" | "model-store" => {
-            Some("`--model-repository-path DIR` names a folder of models")
-        }
-        "num-streams" | "streams" | "instance-group" | "instances" => Some(
-            "`--plugin-config '{\"NUM_STREAMS\": 2}'` is how many inferences of a model run beside each other",
-        ),
-        "grpc-port" => Some("`--port` is the port of gRPC"),
-        "http-port" => Some("`--rest-port` is the port of REST"),
-        "host" | "bind-address" | "http-address" | "grpc-address" => {
-            Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses")
-        }
-        "metrics-address" => {
-            Some("`--management-bind-address` is for metrics on a port of their own")
-        }
-        "grpc-use-ssl" | "grpc-server-cert" | "grpc-server-key" => {
-            Some("`--tls-cert` and `--tls-key` are for both ports")
-        }
-        "grpc-use-ssl-mutual" | "grpc-root-cert" => {
-            Some("`--tls-client-ca` is for certificates of clients")
-        }
-        "http-restricted-api" | "grpc-restricted-protocol" => {
-            Some("`--auth FILE` says what each client may do")
-        }
-        "trace-config" | "trace-file" | "trace-rate" | "trace-level" => Some(
-            "`--otlp-endpoint URL` sends traces to a collector, and `OTEL_TRACES_SAMPLER` says of which requests",
-        ),
-        "idle-timeout" => Some(
-            "`--idle-timeout-seconds` is for connections; idle sequences have `--sequence-cleaner-poll-wait-minutes`",
-        ),
-        "sequence-idle-timeout"
-        | "sequence-idle-timeout-seconds"
-        | "sequence-timeout"
-        | "sequence-timeout-seconds"
-        | "idle-sequence-timeout"
-        | "max-sequence-idle-microseconds" => Some(
-            "`--sequence-cleaner-poll-wait-minutes N` is for idle sequences, which go after one to two times N minutes",
-        ),
-        "exit-timeout-secs" => Some("`--shutdown-timeout-seconds` bounds the wait for requests"),
-        "log-file" => Some("`--log-path FILE` is the file of the log"),
-        "repository-poll-secs" => {
-            Some("`--file-system-poll-wait-seconds` is how often folders are looked at")
-        }
-        "load-model" => Some("all models of a folder or of a configuration file are loaded"),
-        "allow-metrics" | "metrics-port" => Some(
-            "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
-                 them alone",
-        ),
-        "model-control-mode" => Some(
-            "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
-             `POST /v1/config/reload` looks at them",
-        ),
-        "strict-readiness" | "exit-on-error" => Some(
-            "a server is ready while a model has failed, whose own `/v2/models/NAME/ready` is not; `ovms serve --check` \
-             finds it before the start",
-        ),
-        "strict-model-config" | "disable-auto-complete-config" => {
-            Some("inputs and outputs are always those of the model file")
-        }
-        "rate-limit" | "rate-limit-resource" => {
-            Some("models are not scheduled by resources; `--auth FILE` has limits of clients")
-        }
-        "http-thread-count"
-        | "model-load-thread-count"
-        | "backend-directory"
-        | "backend-config"
-        | "cache-config"
-        | "response-cache-byte-size"
-        | "pinned-memory-pool-byte-size"
-        | "cuda-memory-pool-byte-size"
-        | "grpc-infer-allocation-pool-size"
-        | "buffer-manager-thread-count"
-        | "allow-http"
-        | "allow-grpc" => Some(
-            "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",
-        ),
-        "metrics-config" => Some("`--metrics-list` names the metrics to show"),
-        "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more"),
-        "api-key" | "api-keys" => {
-            Some("`--auth FILE` names clients with keys and rights; `ovms key new` makes one")
-        }
-        _ => None,
-    }
 }
 
 /// Returns whether a flag may be a typo of another. Names of flags have words in common, so even the nearest
@@ -637,6 +577,53 @@ mod tests {
         hint: `ovms serve --help` lists the flags
         "
         );
+    }
+
+    #[test]
+    fn flags_of_triton_have_hints() {
+        for name in [
+            "log-info",
+            "log-error",
+            "log-verbose",
+            "id",
+            "grpc-keepalive-time",
+            "reuse-grpc-port",
+            "metrics-interval-ms",
+            "host-policy",
+            "model-namespacing",
+            "http-header-forward-pattern",
+            "model-load-retry-count",
+            "min-supported-compute-capability",
+            "grpc-infer-response-compression-level",
+            "python-workers",
+        ] {
+            let said = refused(&[&format!("--{name}=1")]).unwrap();
+            assert_eq!(said.matches("hint: ").count(), 2, "{said}");
+            assert!(!said.contains("did you mean"), "{said}");
+        }
+    }
+
+    #[test]
+    fn two_folders_of_models_are_refused() {
+        let two = [
+            "--model-repository-path",
+            "/a",
+            "--model_repository_path=/b c",
+        ];
+        insta::assert_snapshot!(refused(&two).unwrap(), @"
+        error: --model-repository-path is given twice, as /a and /b c; expected one folder
+        hint: `ovms serve /a '/b c'` serves the models of both
+        ");
+        assert_eq!(
+            refused(&[
+                "--model-repository-path",
+                "/a",
+                "--model-repository-path=/a"
+            ]),
+            None
+        );
+        // Of others the last one counts.
+        assert_eq!(refused(&["--port=1", "--port=2"]), None);
     }
 
     #[test]

@@ -133,12 +133,20 @@ impl Report {
         places::check_python(&config.settings.flags)?;
         if !self.is_syntax {
             warn_of_taken_ports(&config.settings);
+            if let Some(store) = &config.settings.sequence_store {
+                // No finding: the store may be there by the time of the start.
+                ui::note(&format!(
+                    "note: the check does not ask the sequence store {store}; a start does, and fails without an answer"
+                ));
+            }
         }
         self.has_store = config.settings.sequence_store.is_some();
         for warning in std::mem::take(&mut config.warnings) {
             self.record(ServeFinding::text(Severity::Warning, warning));
         }
         let environment = config.settings.flags.python_environment.clone();
+        // Those of a file have places there.
+        let metrics = config.settings.metrics.clone();
         match config.source.clone() {
             ConfigSource::Model(model) => {
                 let mut file = FileConfig::default();
@@ -179,6 +187,7 @@ impl Report {
                     Err(error) => self.record(ServeFinding::error(&error)),
                     Ok(()) => {}
                 }
+                self.monitoring(&path, &file);
             }
         }
         self.identities(&config.settings);
@@ -192,11 +201,29 @@ impl Report {
         for error in logging::unwritable(&config.settings.flags) {
             self.record(ServeFinding::text(Severity::Error, error));
         }
-        let metrics = &config.settings.metrics;
         if let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) {
-            self.record(ServeFinding::error(&error));
+            let hint = hints::of_metrics(&error);
+            self.record(ServeFinding::error(&error).hint(Some(hint.clone())));
+            self.hints.push(hint);
         }
         Ok(())
+    }
+
+    /// Checks the names of metrics in a configuration file, whether there is a port to show them or not.
+    fn monitoring(&mut self, path: &Path, file: &FileConfig) {
+        let Some(metrics) = &file.monitoring else {
+            return;
+        };
+        let names = metrics.families.as_deref().unwrap_or_default();
+        let Err(error) = Metrics::new(metrics.enable, metrics.families.as_deref()) else {
+            return;
+        };
+        let place = error.index(names).and_then(|it| file.metric_places.get(it));
+        let mut found = Diagnostic::new(Severity::Error, error.to_string());
+        found.place = place.cloned();
+        let hint = hints::of_metrics(&error);
+        found.hint = Some(hint);
+        self.record(ServeFinding::in_file(&path.display().to_string(), found));
     }
 
     /// Reads the file of identities, and fetches the key sets of its issuers unless it is about the syntax alone.
@@ -279,6 +306,14 @@ impl Report {
             Ok(tls) => {
                 let facts = tls.facts();
                 let (path, end) = (settings.cert.display(), facts.not_after);
+                let file = path.to_string();
+                if let Some(reason) = facts.unfit() {
+                    let hint = CertificateFacts::UNFIT_HINT.to_owned();
+                    let warning = format!("the TLS certificate {path} {reason}");
+                    let finding = ServeFinding::text(Severity::Warning, warning).file(&file);
+                    self.record(finding.hint(Some(hint.clone())));
+                    self.hints.push(hint);
+                }
                 let text = match facts.days_left(SystemTime::now()) {
                     days if days < 0 => format!("has expired: it was valid until {end}"),
                     days if days < CertificateFacts::WARN_DAYS => {
@@ -287,7 +322,6 @@ impl Report {
                     _ => return,
                 };
                 let warning = format!("the TLS certificate {path} {text}");
-                let file = path.to_string();
                 self.record(ServeFinding::text(Severity::Warning, warning).file(&file));
             }
         }

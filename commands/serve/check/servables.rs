@@ -273,14 +273,15 @@ impl Report {
         facts: &ConfigurationFacts<'_>,
     ) -> (Vec<i64>, &'static str) {
         let none = Vec::new();
-        let place = facts.base_path(&model.name).filter(|_| !file.is_empty());
-        let finding = |severity, text: &str| {
+        let finding_at = |key: &str, severity, text: &str| {
             let found = ServeFinding::of_model(severity, (&model.name, file), of, text);
-            match place {
+            match facts.key(&model.name, key).filter(|_| !file.is_empty()) {
                 Some(place) => found.at(file, place),
                 None => found,
             }
         };
+        let finding = |severity, text: &str| finding_at("base_path", severity, text);
+        let of_policy = |text: &str| finding_at("model_version_policy", Severity::Warning, text);
         if self.is_syntax {
             return (none, NOT_LOOKED_AT);
         }
@@ -315,13 +316,16 @@ impl Report {
             for version in named.iter().filter(|number| !numbers.contains(number)) {
                 let text =
                     format!(": there is no version {version}, which model_version_policy names");
-                self.record(finding(Severity::Warning, &text));
+                self.record(of_policy(&text));
             }
         }
         let chosen = wanted::choose(&model.policy, &numbers);
         if chosen.is_empty() {
             let text = format!(": there is no version to serve in {base_path}");
-            self.record(finding(Severity::Warning, &text));
+            self.record(match numbers.is_empty() {
+                true => finding(Severity::Warning, &text),
+                false => of_policy(&text),
+            });
             return (none, "empty");
         }
         if let Some(cache) = &model.load.cache_dir
@@ -335,7 +339,7 @@ impl Report {
         }
         let mut state = GOOD;
         // What all versions have in common, such as a device that is not there, is one error.
-        let mut errors: Vec<(String, Option<String>, Vec<String>)> = Vec::new();
+        let mut errors: Vec<(String, Option<String>, &str, Vec<String>)> = Vec::new();
         let served = existing
             .iter()
             .filter(|(number, _)| chosen.contains(number));
@@ -349,11 +353,11 @@ impl Report {
                         self.warn(finding(Severity::Warning, &text));
                     }
                 }
-                VersionLookup::Error(reason, hint) => {
+                VersionLookup::Error { reason, hint, key } => {
                     state = ERROR;
                     match errors.iter_mut().find(|(known, ..)| *known == reason) {
                         Some((.., numbers)) => numbers.push(number.to_string()),
-                        None => errors.push((reason, hint.clone(), vec![number.to_string()])),
+                        None => errors.push((reason, hint.clone(), key, vec![number.to_string()])),
                     }
                     let is_new = |hint: &String| !self.hints.contains(hint);
                     self.hints.extend(hint.filter(is_new));
@@ -369,10 +373,10 @@ impl Report {
                 }
             }
         }
-        for (reason, hint, numbers) in errors {
+        for (reason, hint, key, numbers) in errors {
             let plural = if numbers.len() == 1 { "" } else { "s" };
             let text = format!(", version{plural} {}: {reason}", numbers.join(", "));
-            self.record(finding(Severity::Error, &text).hint(hint));
+            self.record(finding_at(key, Severity::Error, &text).hint(hint));
         }
         (served.iter().map(|(number, _)| *number).collect(), state)
     }

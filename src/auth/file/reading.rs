@@ -127,15 +127,39 @@ pub(super) fn read(
     match toml::from_str::<FileTable>(text) {
         Ok(file) => reading.file(file, terms),
         Err(error) => {
-            let hint = near_key(error.message());
-            let message = without_values(error.message());
-            reading.error(error.span().unwrap_or_default(), message, hint);
+            let span = error.span().unwrap_or_default();
+            let is_key = is_key_alone(text, span.start);
+            let message = match is_key {
+                true => "found an API key itself".to_owned(),
+                false => without_values(error.message()),
+            };
+            let hint = match is_key {
+                true => Some(FIRST_LINE.to_owned()),
+                false => near_key(error.message()),
+            };
+            reading.error(span, message, hint);
         }
     }
     match reading.errors.is_empty() {
         true => Ok(reading.rules),
         false => Err(reading.errors),
     }
+}
+
+/// Next step where the file has the whole output of `ovms key new`.
+const FIRST_LINE: &str = "the first line that `ovms key new` prints is the key, which is for the client alone: remove it here, and keep the \
+    lines from [[identity]] on";
+
+/// Returns whether a line has nothing but an API key.
+fn is_key_alone(text: &str, at: usize) -> bool {
+    let at = at.min(text.len());
+    let (Some(before), Some(rest)) = (text.get(..at), text.get(at..)) else {
+        return false;
+    };
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let end = rest.find('\n').map_or(text.len(), |end| at + end);
+    let line = text[start..end].trim();
+    line.starts_with(ApiKey::PREFIX) && !line.contains(['=', ' '])
 }
 
 /// Finds the key that is meant by one that is not known, in the text of the error.

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{AuthFileError, AuthRules, AuthTerms, KeyDigest};
-use crate::auth::Right;
+use crate::auth::{ApiKey, Right};
 
 const WITH_CA: AuthTerms = AuthTerms {
     has_client_ca: true,
@@ -53,6 +53,24 @@ fn identities_have_what_the_file_gives_them() {
     assert!(rules.of_key(&KeyDigest::of(b"b")).is_none());
     assert!(rules.of_certificate(&names[..1]).is_none());
     assert!(rules.warnings().is_empty());
+}
+
+#[test]
+fn the_key_of_the_client_is_told_from_the_lines_of_the_file() {
+    let key = ApiKey::generate().unwrap();
+    let whole = format!("{}\n\n{}", key.text(), identity(""));
+    let said = refused(&whole);
+    let expected = "found an API key itself (the first line that `ovms key new` prints is the key, which is for the client \
+                    alone: remove it here, and keep the lines from [[identity]] on)";
+    assert!(said.ends_with(expected), "{said}");
+    assert!(
+        said.contains("auth.toml:1:") && !said.contains(key.text()),
+        "{said}"
+    );
+    let below = format!("{}\n{}", identity(""), key.text());
+    assert!(refused(&below).contains("found an API key itself (the first line"));
+    // Others are errors of the format.
+    assert!(refused("word\n").contains("key with no value"));
 }
 
 #[test]

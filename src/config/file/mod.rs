@@ -72,20 +72,23 @@ pub struct FileConfig {
     pub refused: Vec<RefusedEntry>,
     /// Metrics settings from `monitoring`; applied only at startup.
     pub monitoring: Option<MetricsSettings>,
+    /// Positions of the names in its `metrics_list`.
+    pub metric_places: Vec<FilePosition>,
     /// Settings that are served, though perhaps not as meant, and those not served yet.
     pub warnings: Vec<Diagnostic>,
 }
 
 impl FileConfig {
-    /// Returns the position of the base path of a model.
-    pub fn base_path(&self, model: &str) -> Option<&FilePosition> {
-        self.base_path_of(model).map(|it| &it.place)
-    }
-
     /// Returns the position of the base path of a model, if it goes through `..`.
     pub fn upward(&self, model: &str) -> Option<&FilePosition> {
         let found = self.base_path_of(model).filter(|it| it.goes_up);
         found.map(|it| &it.place)
+    }
+
+    /// Returns the position of a key of a model, or that of its base path if it does not have the key.
+    pub fn key(&self, model: &str, key: &str) -> Option<&FilePosition> {
+        let found = self.base_path_of(model)?;
+        Some(found.keys.get(key).unwrap_or(&found.place))
     }
 
     fn base_path_of(&self, model: &str) -> Option<&BasePath> {
@@ -100,6 +103,8 @@ pub struct BasePath {
     pub model: String,
     /// Its position.
     pub place: FilePosition,
+    /// Positions of all keys of the model.
+    pub keys: FilePositions,
     /// Whether it goes through `..`, which is not accepted.
     pub goes_up: bool,
 }
@@ -379,7 +384,10 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     if let Some(list) = fields.get("custom_loader_config_list") {
         sections::loaders(list);
     }
-    config.monitoring = fields.get("monitoring").and_then(sections::monitoring);
+    if let Some((monitoring, places)) = fields.get("monitoring").and_then(sections::monitoring) {
+        config.monitoring = Some(monitoring);
+        config.metric_places = places;
+    }
     Some(config)
 }
 

@@ -77,6 +77,7 @@ pub(super) fn list(
         base_paths.extend(fields.get("base_path").map(|node| BasePath {
             model: name.to_owned(),
             place: node.place(),
+            keys: config.places(&fields),
             goes_up: (node.text().unwrap_or_default().split('/')).any(|part| part == ".."),
         }));
         let taken = graphs

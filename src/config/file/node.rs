@@ -19,6 +19,9 @@ const MAX: usize = 100;
 /// Key at the top of a file that tells editors its schema.
 const SCHEMA: &str = "$schema";
 
+/// Key of the models, which each file has.
+const MODELS: &str = "model_config_list";
+
 /// Keys of Triton's `config.pbtxt` that people write into this file, with what they are here.
 const OF_TRITON: [(&str, &str); 8] = [
     ("default_model_filename", "base_path"),
@@ -226,7 +229,13 @@ impl<'a> Node<'a> {
                 let start = range(self.value).0;
                 let at = (start, start + 1);
                 let expected = format!("the key `{key}`");
-                self.error(at, &self.below(key), "nothing".to_owned(), expected);
+                let path = self.below(key);
+                let source = self.findings.source;
+                let error = source.error(at, &path, "nothing".to_owned(), expected);
+                // Files of pipelines or graphs alone have it, too.
+                let is_list = *key == MODELS && self.path.is_empty() && !fields.is_empty();
+                let hint = is_list.then(|| format!("without models, add \"{MODELS}\": []"));
+                self.findings.errors.borrow_mut().add(error.may_hint(hint));
             }
         }
         fields.retain(|(name, _)| known.contains(&name.as_str()));
@@ -418,10 +427,14 @@ pub struct FilePositions {
 }
 
 impl FilePositions {
+    /// Returns the place of the value of a key that it has.
+    pub fn get(&self, key: &str) -> Option<&FilePosition> {
+        let mut keys = self.keys.iter();
+        keys.find(|(name, _)| name == key).map(|(_, place)| place)
+    }
+
     /// Returns the place of the value of a key; that of the object if it does not have the key.
     pub fn of(&self, key: &str) -> &FilePosition {
-        let mut keys = self.keys.iter();
-        keys.find(|(name, _)| name == key)
-            .map_or(&self.own, |(_, place)| place)
+        self.get(key).unwrap_or(&self.own)
     }
 }

@@ -72,22 +72,25 @@ pub(super) fn loaders(node: &Node<'_>) {
     }
 }
 
-/// Reads `monitoring`.
-pub(super) fn monitoring(node: &Node<'_>) -> Option<MetricsSettings> {
+/// Reads `monitoring`, with the positions of the names in its list.
+pub(super) fn monitoring(node: &Node<'_>) -> Option<(MetricsSettings, Vec<FilePosition>)> {
     let metrics = node.fields(&["metrics"], &["metrics"])?;
     let fields = metrics
         .get("metrics")?
         .fields(&["enable", "metrics_list"], &["enable"])?;
     let enable = fields.get("enable").and_then(Node::flag);
-    let families = fields.get("metrics_list").map(|list| {
-        let names = list.list("metric names").unwrap_or_default();
-        let names = names.iter().filter_map(Node::text);
-        names.map(|name| name.trim().to_owned()).collect()
-    });
-    Some(MetricsSettings {
-        enable: enable?,
-        families,
-    })
+    let (families, places) = match fields.get("metrics_list") {
+        None => (None, Vec::new()),
+        Some(list) => {
+            let names = list.list("metric names").unwrap_or_default();
+            let names = names.iter();
+            let names = names.filter_map(|it| Some((it.text()?.trim().to_owned(), it.place())));
+            let (names, places): (Vec<_>, Vec<_>) = names.unzip();
+            (Some(names), places)
+        }
+    };
+    let enable = enable?;
+    Some((MetricsSettings { enable, families }, places))
 }
 
 /// Maximum number of runs of one request.

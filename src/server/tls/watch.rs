@@ -27,6 +27,13 @@ impl ServerTls {
             let end = facts.not_after.unix_duration().as_secs();
             metrics.set_certificate_expiry(end);
             self.warn(facts.days_left(SystemTime::now()));
+            if let Some(reason) = facts.unfit() {
+                let path = self.settings.cert.display();
+                tracing::warn!(
+                    "the TLS certificate {path} {reason}; {}",
+                    CertificateFacts::UNFIT_HINT
+                );
+            }
             let warned = Instant::now();
             while warned.elapsed() < DAY {
                 sleep(interval.unwrap_or(DAY)).await;

@@ -101,6 +101,24 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
             &format!("write `--url {scheme}://{plain}`"),
         );
     }
+    // Without TLS at the port of the other transport, the first hint leads there.
+    for (port, hint) in [
+        (server.rest_port, "https://localhost:"),
+        (server.port, "grpcs://localhost:"),
+    ] {
+        let plain = match hint.starts_with("https") {
+            true => format!("localhost:{port}"),
+            false => format!("http://localhost:{port}"),
+        };
+        let with = format!("{hint}{port}");
+        let run = cli::ovms(["infer", "dummy", "--zeros", "--url", &plain]);
+        unreached(&run, "is asked over TLS", &format!("write `--url {with}`"));
+        let words = [
+            "infer", "dummy", "--zeros", "--output", "json", "--cacert", &ca,
+        ];
+        let run = cli::run(cli::command().args(words).args(["--url", &with]));
+        good(&run, &with);
+    }
     // The wrong port: what both ends speak differs.
     let wrong = format!("https://localhost:{}", server.port);
     let words = [
@@ -581,6 +599,28 @@ fn curl_commands_have_the_flags_of_tls() {
         "{}",
         run.text()
     );
+}
+
+#[test]
+fn a_certificate_that_clients_refuse_is_warned_of() {
+    let made = Certificates::new();
+    // As `openssl req -x509 -subj /CN=localhost` makes it.
+    made.write_nameless_authority("server");
+    let pair = made.server("server");
+    let mut command = cli::command();
+    command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
+    let run = cli::run(command.arg(model("dummy")).args(&pair));
+    assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
+    let reason = "server.pem is marked as one of an authority (CA:TRUE) and has no subject alternative names";
+    let hint = "-addext subjectAltName=DNS:HOST -addext basicConstraints=critical,CA:FALSE`";
+    assert!(run.stderr.contains(reason), "{}", run.stderr);
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let server = start(&made, &[]);
+    let log = server.wait_log(reason);
+    assert!(log.contains(" WARN ") && log.contains(hint), "{log}");
+    let ca = pair[1].clone();
+    let run = infer(&server, "kserve-grpc", &["--cacert", &ca]);
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
 }
 
 #[test]

@@ -77,6 +77,16 @@ impl Certificates {
         self.write_between(authority, name, -length - DAY, until);
     }
 
+    /// Writes one that is an authority itself, without the names of a server.
+    pub(crate) fn write_nameless_authority(&self, name: &str) {
+        let made = Authority::new("localhost");
+        replace(
+            &self.path(&format!("{name}.key")),
+            &made.issuer.key().serialize_pem(),
+        );
+        replace(&self.path(&format!("{name}.pem")), &made.pem);
+    }
+
     /// Writes those that are valid from so many seconds from now on.
     pub(crate) fn write_later(&self, name: &str, seconds: i64) {
         self.write_between(&self.authority, name, seconds, 90 * DAY);

@@ -44,7 +44,10 @@ const CONTROLS: &str = "sequence_batching.control_input";
 const COUNTERPARTS: [(&str, &str); 15] = [
     ("backend", "write a graph with a Python node"),
     ("max_batch_size", "set batch_size"),
-    ("version_policy", "set model_version_policy"),
+    (
+        "version_policy",
+        "set model_version_policy; the latest version alone is served",
+    ),
     (
         "instance_group",
         "set nireq, NUM_STREAMS in plugin_config, and target_device",
@@ -113,6 +116,15 @@ const KNOWN_OF_TENSORS: [&str; 9] = [
     "name",
     "optional",
 ];
+
+/// Values of `data_type` there, without what they begin with.
+const TYPES: [&str; 15] = [
+    "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
+    "FP16", "FP32", "FP64", "STRING", "BF16",
+];
+
+/// Beginning of each of them.
+const TYPE: &str = "TYPE_";
 
 /// Size and times of a file, by which a change is noticed: of its contents, and of the rights to read it.
 pub(super) type FileStamp = (u64, Option<SystemTime>, (i64, i64));
@@ -251,8 +263,48 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
     let unknown: Vec<String> = fields.iter().filter_map(unknown_field).collect();
     let unknown =
         (!unknown.is_empty()).then(|| format!("unknown fields of {shown}: {}", unknown.join(", ")));
-    let told: Vec<String> = [ignored, unknown].into_iter().flatten().collect();
+    let types: Vec<String> = fields.iter().filter_map(unknown_type).collect();
+    let types =
+        (!types.is_empty()).then(|| format!("unknown types of {shown}: {}", types.join(", ")));
+    let told: Vec<String> = [ignored, unknown, types].into_iter().flatten().collect();
     (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// Returns whether a value is one of `data_type`; a number stands for one, too.
+fn is_type(value: &str) -> bool {
+    let name = value.strip_prefix(TYPE);
+    name.is_some_and(|name| TYPES.contains(&name)) || value.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// Returns the place of a type of a tensor that Triton does not have, and the one that may be meant.
+fn unknown_type(field: &OutlineField) -> Option<String> {
+    if !matches!(&*field.path, "input.data_type" | "output.data_type") {
+        return None;
+    }
+    let value = field.value().filter(|value| !is_type(value))?;
+    let (line, column) = field.place;
+    let plain = value
+        .strip_prefix(TYPE)
+        .unwrap_or(value)
+        .to_ascii_uppercase();
+    let meant = match &*plain {
+        "BYTES" => Some("STRING"),
+        "FLOAT" => Some("FP32"),
+        "DOUBLE" => Some("FP64"),
+        "HALF" => Some("FP16"),
+        plain => TYPES
+            .into_iter()
+            .find(|it| *it == plain)
+            .or_else(|| nearest(plain, TYPES)),
+    };
+    let meant = meant.map_or_else(
+        || format!("expected a name such as {TYPE}FP32"),
+        |meant| format!("expected {TYPE}{meant}"),
+    );
+    Some(format!(
+        "{line}:{column} `{}`: found {value}, {meant}",
+        field.path
+    ))
 }
 
 /// Returns the place and the name of a field that Triton does not have, and the one that may be meant.
@@ -360,6 +412,30 @@ mod tests {
         ] {
             assert_eq!(read(text), (None, None, false), "{text}");
         }
+    }
+
+    #[test]
+    fn types_that_triton_does_not_have_are_told_with_their_places() {
+        let told = |text| read(text).0.unwrap_or_default();
+        insta::assert_snapshot!(
+            told("input [\n  { name: \"x\" data_type: FP32 },\n  { name: \"y\" data_type: TYPE_BYTES } ]\noutput { name: \"z\" data_type: TYPE_INT_8 }\noutput { data_type: 'odd' }"),
+            @"unknown types of FILE: 2:15 `input.data_type`: found FP32, expected TYPE_FP32, 3:15 `input.data_type`: found TYPE_BYTES, expected TYPE_STRING, 4:20 `output.data_type`: found TYPE_INT_8, expected TYPE_INT8, 5:10 `output.data_type`: found odd, expected a name such as TYPE_FP32"
+        );
+        for name in super::TYPES {
+            assert_eq!(
+                read(&format!("input {{ data_type: TYPE_{name} }}")).0,
+                None,
+                "{name}"
+            );
+        }
+        assert_eq!(read("input { data_type: 11 }").0, None);
+    }
+
+    #[test]
+    fn versions_that_are_served_in_place_of_those_of_the_file_are_told() {
+        let said = read("version_policy { specific { versions: [ 1, 2 ] } }").0;
+        let expected = "ignored settings of FILE: version_policy (set model_version_policy; the latest version alone is served)";
+        assert_eq!(said.as_deref(), Some(expected));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::CONTROLS;
+use super::{CONTROLS, is_type};
 use crate::{
     graph::OutlineField,
     openvino::{LoadOptions, PerTensor},
@@ -48,7 +48,9 @@ pub(super) fn contradictions(
                 continue;
             };
             let has_precision = kind == "input" && load.preprocessing.precision.is_some();
-            if let Some(data_type) = it.data_type.as_deref().filter(|_| !has_precision)
+            let data_type = it.data_type.as_deref().filter(|_| !has_precision);
+            // One that Triton does not have is told as such.
+            if let Some(data_type) = data_type.filter(|it| is_type(it))
                 && let Some(dtype) = tensor.decided()
                 && data_type != triton_type(dtype)
             {

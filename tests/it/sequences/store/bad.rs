@@ -1,8 +1,10 @@
 //! Stores that are not there, go away, are full, or have something else in them.
 
 use std::{
+    fs::{self, File},
     io::{Read as _, Write as _},
     net::TcpListener,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -66,6 +68,37 @@ fn a_store_that_cannot_be_had_ends_the_start() {
     error: sequence store cannot be used
       caused by: redis://127.0.0.1:PORT does not answer as Redis does; is it the port of something else?
     "#);
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_store_that_does_not_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("redis://{}", silent.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut server = cli::command()
+        .args(["serve", "--stateful", "--model_name", MODEL, "--model_path"])
+        .arg(model(MODEL))
+        .args(on(free_ports()))
+        .args([
+            "--sequence_store",
+            &store,
+            "--sequence_store_timeout_ms",
+            "600000",
+        ])
+        .stdout(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    // From then on it waits for an answer.
+    let _client = silent.accept().unwrap();
+    let asked = Instant::now();
+    let id = server.id().to_string();
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    let status = server.wait().unwrap();
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("stopped before the sequence store"), "{log}");
+    assert!(asked.elapsed() < Duration::from_secs(10), "{log}");
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! Flags of other servers, with what is written here in place of them.
+
+use crate::spelling::hyphenated;
+
+/// Returns what is written here for a flag of other servers.
+pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
+    match hyphenated(name).as_str() {
+        "model" => Some("`ovms serve PATH` or `--model-path PATH` names a model"),
+        "model-repository" | "model-store" => {
+            Some("`--model-repository-path DIR` names a folder of models")
+        }
+        "num-streams" | "streams" | "instance-group" | "instances" => Some(
+            "`--plugin-config '{\"NUM_STREAMS\": 2}'` is how many inferences of a model run beside each other",
+        ),
+        "grpc-port" => Some("`--port` is the port of gRPC"),
+        "http-port" => Some("`--rest-port` is the port of REST"),
+        "host" | "bind-address" | "http-address" | "grpc-address" => {
+            Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses")
+        }
+        "metrics-address" => {
+            Some("`--management-bind-address` is for metrics on a port of their own")
+        }
+        "grpc-use-ssl" | "grpc-server-cert" | "grpc-server-key" => {
+            Some("`--tls-cert` and `--tls-key` are for both ports")
+        }
+        "grpc-use-ssl-mutual" | "grpc-root-cert" => {
+            Some("`--tls-client-ca` is for certificates of clients")
+        }
+        "http-restricted-api" | "grpc-restricted-protocol" => {
+            Some("`--auth FILE` says what each client may do")
+        }
+        "trace-config" | "trace-file" | "trace-rate" | "trace-level" => Some(
+            "`--otlp-endpoint URL` sends traces to a collector, and `OTEL_TRACES_SAMPLER` says of which requests",
+        ),
+        "idle-timeout" => Some(
+            "`--idle-timeout-seconds` is for connections; idle sequences have `--sequence-cleaner-poll-wait-minutes`",
+        ),
+        "sequence-idle-timeout"
+        | "sequence-idle-timeout-seconds"
+        | "sequence-timeout"
+        | "sequence-timeout-seconds"
+        | "idle-sequence-timeout"
+        | "max-sequence-idle-microseconds" => Some(
+            "`--sequence-cleaner-poll-wait-minutes N` is for idle sequences, which go after one to two times N minutes",
+        ),
+        "exit-timeout-secs" => Some("`--shutdown-timeout-seconds` bounds the wait for requests"),
+        "log-file" => Some("`--log-path FILE` is the file of the log"),
+        "repository-poll-secs" => {
+            Some("`--file-system-poll-wait-seconds` is how often folders are looked at")
+        }
+        "load-model" => Some("all models of a folder or of a configuration file are loaded"),
+        "allow-metrics" | "metrics-port" => Some(
+            "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
+                 them alone",
+        ),
+        "model-control-mode" => Some(
+            "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
+             `POST /v1/config/reload` looks at them",
+        ),
+        "strict-readiness" | "exit-on-error" => Some(
+            "a server is ready while a model has failed, whose own `/v2/models/NAME/ready` is not; `ovms serve --check` \
+             finds it before the start",
+        ),
+        "strict-model-config" | "disable-auto-complete-config" => {
+            Some("inputs and outputs are always those of the model file")
+        }
+        "rate-limit" | "rate-limit-resource" => {
+            Some("models are not scheduled by resources; `--auth FILE` has limits of clients")
+        }
+        "http-thread-count"
+        | "model-load-thread-count"
+        | "backend-directory"
+        | "backend-config"
+        | "cache-config"
+        | "response-cache-byte-size"
+        | "pinned-memory-pool-byte-size"
+        | "cuda-memory-pool-byte-size"
+        | "grpc-infer-allocation-pool-size"
+        | "buffer-manager-thread-count"
+        | "allow-http"
+        | "allow-grpc" => Some(
+            "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",
+        ),
+        "metrics-config" => Some("`--metrics-list` names the metrics to show"),
+        "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more, and so does TRACE"),
+        "log-info" | "log-warning" | "log-error" => Some(
+            "`--log-level LEVEL` logs what is of that weight or more: TRACE, DEBUG, INFO, WARNING, or ERROR",
+        ),
+        "id" | "server-id" => {
+            Some("a server has no name of its own; leave it out, or name replicas in the proxy")
+        }
+        "grpc-keepalive-time" | "grpc-keepalive-timeout" => Some(
+            "`--grpc-channel-arguments grpc.keepalive_time_ms=60000,grpc.keepalive_timeout_ms=20000` says when dead \
+             peers are found; these are the usual values",
+        ),
+        "grpc-max-connection-age" | "grpc-max-connection-age-grace" => Some(
+            "`--grpc-channel-arguments grpc.max_connection_age_ms=N` is the age at which connections of gRPC end",
+        ),
+        "grpc-keepalive-permit-without-calls"
+        | "grpc-http2-max-pings-without-data"
+        | "grpc-http2-min-recv-ping-interval-without-data"
+        | "grpc-http2-max-ping-strikes" => {
+            Some("it is not there; `--idle-timeout-seconds` closes connections without requests")
+        }
+        "reuse-grpc-port" | "reuse-http-port" => Some(
+            "a port is for one server; `--grpc-unix-socket` and ports of their own put several behind a proxy, see \
+             docs/scaling.md",
+        ),
+        "metrics-interval-ms" | "allow-cpu-metrics" | "allow-gpu-metrics" => {
+            Some("metrics are computed when they are asked for, and are of this server alone")
+        }
+        "host-policy" => Some(
+            "`--plugin-config '{\"INFERENCE_NUM_THREADS\": 4}'` bounds the threads of a model; `taskset` and `numactl` \
+             choose cores for the server",
+        ),
+        "model-namespacing" => Some(
+            "names are those of all repositories together; one that is there twice has an error",
+        ),
+        "http-header-forward-pattern" | "grpc-header-forward-pattern" => Some(
+            "headers of requests are not given to models; send what a model needs as an input or a parameter",
+        ),
+        "model-load-retry-count" | "model-load-gpu-limit" => Some(
+            "it is not there, and not needed: a model that fails to load is tried again by itself",
+        ),
+        "min-supported-compute-capability" => Some(
+            "it is for NVIDIA's GPUs; `--target-device` chooses among CPU, GPU, NPU, and AUTO here",
+        ),
+        "grpc-infer-response-compression-level" => Some(
+            "answers over gRPC are not compressed by the server's choice; `tritonclient` works without",
+        ),
+        "python-workers" => Some(
+            "`python_workers` is a key of a graph's entry in `mediapipe_config_list`, or an option of its node; \
+             docs/graphs.md has it",
+        ),
+        "api-key" | "api-keys" => {
+            Some("`--auth FILE` names clients with keys and rights; `ovms key new` makes one")
+        }
+        _ => None,
+    }
+}
