@@ -171,7 +171,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// Time that a stop takes at most beside that of requests: connections, nodes, workers, and threads have a second each.
 const AFTER: Duration = Duration::from_secs(4);
 
-/// What a loaded machine may add.
+/// Time that a loaded machine may add.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Returns the time of the day at which a line of the log was written.

@@ -12,7 +12,7 @@ use std::{
 
 use super::thread;
 
-/// What is done to bytes of the server.
+/// Change to bytes of the server.
 type Change = dyn Fn(&mut [u8]) + Send + Sync;
 
 /// A relay to one port; ends when dropped, after both ends have closed their connections.
