@@ -291,7 +291,7 @@ async fn of_one_window_nobody_knows_whether_it_is_stable() {
     };
     let plan = LoadPlan {
         until: Until::Stable {
-            window: 50 * MILLISECOND,
+            window: 500 * MILLISECOND,
             windows: 1,
             tolerance: 0.1,
             max_windows: 1,
