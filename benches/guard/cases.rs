@@ -33,8 +33,6 @@ pub(crate) enum Case {
     TfsGrpc,
     /// A step of a sequence, KServe over gRPC.
     SequenceStep,
-    /// The same request to the same model served without sequences.
-    StepPlain,
     /// Ten numbers through a pipeline of two nodes, KServe over gRPC.
     PipelineTwo,
     /// Ten numbers as a message of a stream, KServe over gRPC.
@@ -64,7 +62,6 @@ impl Case {
             Self::RestBinary => "rest_binary",
             Self::TfsGrpc => "tfs_grpc",
             Self::SequenceStep => "sequence_step",
-            Self::StepPlain => "step_plain",
             Self::PipelineTwo => "pipeline_two",
             Self::StreamStep => "stream_step",
             Self::GrpcUnsampled => "grpc_unsampled",
@@ -99,7 +96,6 @@ impl Case {
         let (name, more) = match self {
             Self::GrpcLarge => ("fullsize", json!({})),
             Self::SequenceStep => ("vad_stateful", json!({"stateful": true})),
-            Self::StepPlain => ("vad_stateful", json!({})),
             _ => ("dummy", json!({})),
         };
         let mut model = json!({
@@ -163,7 +159,6 @@ impl Case {
         let message = match self {
             Self::TfsGrpc => predict().encode_to_vec(),
             Self::SequenceStep => step(place).encode_to_vec(),
-            Self::StepPlain => infer("vad_stateful", "audio", &[1, 512]).encode_to_vec(),
             Self::GrpcLarge => infer("fullsize", "image", &[1, 3, 224, 224]).encode_to_vec(),
             Self::PipelineTwo => infer("two", "b", &[1, 10]).encode_to_vec(),
             _ => infer("dummy", "b", &[1, 10]).encode_to_vec(),

@@ -35,7 +35,6 @@ const COUNTED: usize = 50;
 #[bench::rest_binary(Case::RestBinary)]
 #[bench::tfs_grpc(Case::TfsGrpc)]
 #[bench::sequence_step(Case::SequenceStep)]
-#[bench::step_plain(Case::StepPlain)]
 #[bench::pipeline_two(Case::PipelineTwo)]
 #[bench::stream_step(Case::StreamStep)]
 #[bench::grpc_unsampled(Case::GrpcUnsampled)]

@@ -332,9 +332,10 @@ impl Slot {
             .map(|(place, &port)| {
                 let output = self.outputs.get_mut(port);
                 let output = output.ok_or_else(|| no_port(port))?;
-                match wanted[place + 1..].contains(&port) {
-                    true => output.read(request, port),
-                    false => output.take(request, port),
+                // One that is wanted again is not given away yet.
+                match output.is_given() && !wanted[place + 1..].contains(&port) {
+                    true => output.take(request, port),
+                    false => output.read(request, port),
                 }
             })
             .collect();
@@ -432,7 +433,7 @@ impl Input {
 
     /// Returns the bytes of an input that is read where it lies.
     fn in_place<'a>(&self, given: &'a SlotInput) -> Option<&'a Bytes> {
-        given.data.in_place(self.dtype.size()?)
+        given.data.in_place(|| self.dtype.size())
     }
 
     /// Makes a tensor for an infer request that is to have one when the input lies elsewhere; returns whether it is a

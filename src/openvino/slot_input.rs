@@ -83,13 +83,13 @@ impl InputData {
 
     /// Returns the bytes if an inference had better read them where they lie: numbers of `width` bytes at a multiple of
     /// that, and so many that a copy costs more than to tell the runtime of them.
-    pub(super) fn in_place(&self, width: usize) -> Option<&Bytes> {
+    pub(super) fn in_place(&self, width: impl FnOnce() -> Option<usize>) -> Option<&Bytes> {
         match self {
-            Self::Bytes(bytes) => {
-                let is_aligned = (bytes.as_ptr() as usize).is_multiple_of(width);
-                (bytes.len() >= MIN_IN_PLACE && is_aligned).then_some(bytes)
+            Self::Bytes(bytes) if bytes.len() >= MIN_IN_PLACE => {
+                let start = bytes.as_ptr() as usize;
+                start.is_multiple_of(width()?).then_some(bytes)
             }
-            Self::Region(_) => None,
+            _ => None,
         }
     }
 

@@ -147,6 +147,11 @@ impl Output {
         outputs.iter().map(one).collect()
     }
 
+    /// Returns whether its tensor may be given away.
+    pub(super) fn is_given(&self) -> bool {
+        matches!(self.fixed, Some((_, OutputTensor::Given(_))))
+    }
+
     /// Takes the elements out of the tensor, which is given away if it is large.
     pub(super) fn take(
         &mut self,
