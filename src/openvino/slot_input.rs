@@ -83,7 +83,6 @@ impl InputData {
 
     /// Returns the bytes if an inference had better read them where they lie: numbers of `width` bytes at a multiple of
     /// that, and so many that a copy costs more than to tell the runtime of them.
-    #[inline]
     pub(super) fn in_place(&self, width: impl FnOnce() -> Option<usize>) -> Option<&Bytes> {
         match self {
             Self::Bytes(bytes) if bytes.len() >= MIN_IN_PLACE => {
@@ -95,7 +94,6 @@ impl InputData {
     }
 
     /// Copies the elements into the memory of a tensor, which is as large.
-    #[inline]
     pub(super) fn copy_to(&self, target: &mut [u8]) -> Result<(), SlotError> {
         match self {
             Self::Bytes(bytes) => {

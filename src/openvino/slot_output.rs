@@ -36,7 +36,6 @@ enum OutputTensor {
 }
 
 impl OutputTensor {
-    #[inline]
     fn tensor(&self) -> &ffi::Tensor {
         match self {
             Self::Copied(tensor) => tensor,
@@ -149,13 +148,11 @@ impl Output {
     }
 
     /// Returns whether its tensor may be given away.
-    #[inline]
     pub(super) fn is_given(&self) -> bool {
         matches!(self.fixed, Some((_, OutputTensor::Given(_))))
     }
 
     /// Takes the elements out of the tensor, which is given away if it is large.
-    #[inline]
     pub(super) fn take(
         &mut self,
         request: &mut InferRequest,
@@ -170,7 +167,6 @@ impl Output {
     }
 
     /// Copies the elements out of the tensor.
-    #[inline]
     pub(super) fn read(&self, request: &InferRequest, port: usize) -> Result<Tensor, SlotError> {
         let axes = self.axes.as_deref();
         if let Some((shape, tensor)) = &self.fixed {
@@ -190,7 +186,6 @@ impl Output {
     }
 }
 
-#[inline]
 fn copy_out(
     dtype: DataType,
     mut shape: Vec<usize>,
@@ -220,7 +215,6 @@ fn copy_out(
     shaped(dtype, shape, data)
 }
 
-#[inline]
 fn shaped(dtype: DataType, shape: Vec<usize>, data: Bytes) -> Result<Tensor, SlotError> {
     Tensor::new(dtype, shape, data).map_err(|error| SlotError::Runtime {
         step: "shape an output",
