@@ -21,7 +21,7 @@ use super::{
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     runtime_error::OpenVinoError,
-    slot_input::SlotInput,
+    slot_input::{MIN_IN_PLACE, SlotInput},
     slot_output::Output,
     state::{
         Bound, Kept, Maker, SequenceState, new_set,
@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     error::{Error, chain},
+    servable::TensorInfo,
     tensor::{DataType, Dim, Tensor},
 };
 
@@ -85,6 +86,8 @@ pub(super) struct Slot {
     engine: Engine,
     inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
+    /// Whether the tensor of an output is given away.
+    gives: bool,
     /// Number that distinguishes the present tensors from those of other slots, and from earlier ones.
     set: u64,
     /// Small tensors for the inputs whose shape varies, which a sequence has between its runs.
@@ -117,6 +120,8 @@ struct Input {
     /// The model's own name, of an input without dimensions whose tensor is that of each infer
     /// request, since the C interface makes none.
     scalar: Option<String>,
+    /// Whether it is of numbers that may be so many that they are read where they lie.
+    may_be_large: bool,
 }
 
 impl Slot {
@@ -149,6 +154,7 @@ impl Slot {
         Ok(Self {
             engine: Engine::Own(Bound::new(request)),
             inputs,
+            gives: outputs.iter().any(Output::is_given),
             outputs,
             set: new_set(),
             resting: Vec::new(),
@@ -176,6 +182,7 @@ impl Slot {
             engine: Engine::OfSequences(Arc::clone(maker)),
             inputs: inputs.iter().map(Input::new).collect(),
             outputs: Output::of_lender(outputs)?,
+            gives: false,
             set: new_set(),
             resting: resting.collect::<Result<_, SlotError>>()?,
             states: None,
@@ -278,7 +285,7 @@ impl Slot {
         };
         let request = &mut bound.request;
         let mut renewed = false;
-        let mut in_place = Vec::new();
+        let mut is_any_in_place = false;
         for given in inputs {
             let input = self.inputs.get_mut(given.port);
             let input = input.ok_or_else(|| no_port(given.port))?;
@@ -289,13 +296,13 @@ impl Slot {
                 input.fill(&mut tensor, given)?;
                 continue;
             }
-            match input.in_place(given).filter(|_| !lends) {
-                None => renewed |= input.write(given)?,
-                Some(bytes) => {
-                    renewed |= input.prepare(&given.shape)?;
-                    in_place.push((given, bytes));
+            renewed |= match input.may_be_large && !lends && input.in_place(given).is_some() {
+                false => input.write(given)?,
+                true => {
+                    is_any_in_place = true;
+                    input.prepare(&given.shape)?
                 }
-            }
+            };
         }
         if renewed {
             self.set = new_set();
@@ -312,33 +319,23 @@ impl Slot {
             }
             bound.set = self.set;
         }
-        let infer = |request: &mut InferRequest| match limit {
-            None => request.infer().map_err(runtime(INFER)),
-            Some(limit) => infer_within(request, limit),
-        };
         self.leftovers.begin();
-        match in_place.is_empty() {
-            true => infer(request)?,
-            false => {
-                let lent = lent(&self.inputs, &in_place);
-                let ran = request.lend(&lent, infer);
-                ran.map_err(runtime("set an input tensor"))??;
-            }
+        match (is_any_in_place, limit) {
+            (false, None) => request.infer().map_err(runtime(INFER))?,
+            (false, Some(limit)) => infer_within(request, limit)?,
+            (true, limit) => infer_in_place(&self.inputs, inputs, request, limit)?,
         }
         self.leftovers.end();
-        let outputs = wanted
-            .iter()
-            .enumerate()
-            .map(|(place, &port)| {
-                let output = self.outputs.get_mut(port);
-                let output = output.ok_or_else(|| no_port(port))?;
-                // One that is wanted again is not given away yet.
-                match output.is_given() && !wanted[place + 1..].contains(&port) {
-                    true => output.take(request, port),
-                    false => output.read(request, port),
-                }
-            })
-            .collect();
+        let outputs = match self.gives {
+            false => wanted
+                .iter()
+                .map(|&port| {
+                    let output = self.outputs.get(port).ok_or_else(|| no_port(port))?;
+                    output.read(request, port)
+                })
+                .collect(),
+            true => take(&mut self.outputs, wanted, request),
+        };
         if lends && !self.resting.is_empty() {
             // The slot makes other tensors for other shapes; the sequence would keep these.
             for (port, tensor) in &self.resting {
@@ -415,6 +412,7 @@ impl Input {
             tensor: None,
             bound: false,
             scalar: scalar.then(|| own.clone()),
+            may_be_large: is_large(info),
         }
     }
 
@@ -485,19 +483,57 @@ impl Input {
     }
 }
 
-/// Returns what an infer request is lent of inputs that are read where they lie.
-fn lent<'a>(own: &'a [Input], given: &[(&'a SlotInput, &'a Bytes)]) -> Vec<LentInput<'a>> {
-    let lent = given.iter().filter_map(|&(given, bytes)| {
+/// Returns whether a tensor is of numbers that may take as many bytes as are read where they lie.
+fn is_large(info: &TensorInfo) -> bool {
+    info.dtype.size().is_some_and(|width| {
+        let shape = info.shape.fixed();
+        let bytes = |shape: Vec<usize>| shape.into_iter().fold(width, usize::saturating_mul);
+        shape.is_none_or(|shape| bytes(shape) >= MIN_IN_PLACE)
+    })
+}
+
+/// Runs an inference some of whose inputs are read where they lie.
+#[cold]
+fn infer_in_place(
+    own: &[Input],
+    inputs: &[SlotInput],
+    request: &mut InferRequest,
+    limit: Option<Limit<'_>>,
+) -> Result<(), SlotError> {
+    let lent = inputs.iter().filter_map(|given| {
         let input = own.get(given.port)?;
         Some(LentInput {
             index: given.port,
             element: convert::element_type(input.dtype),
             shape: &given.shape,
-            bytes,
+            bytes: input.in_place(given)?,
             own: input.tensor.as_ref()?,
         })
     });
-    lent.collect()
+    let lent: Vec<LentInput<'_>> = lent.collect();
+    let ran = request.lend(&lent, |request| match limit {
+        None => request.infer().map_err(runtime(INFER)),
+        Some(limit) => infer_within(request, limit),
+    });
+    ran.map_err(runtime("set an input tensor"))?
+}
+
+/// Takes outputs some of whose tensors are given away.
+#[cold]
+fn take(
+    outputs: &mut [Output],
+    wanted: &[usize],
+    request: &mut InferRequest,
+) -> Result<Vec<Tensor>, SlotError> {
+    let wanted_later = |place: usize, port| wanted[place + 1..].contains(&port);
+    let taken = wanted.iter().enumerate().map(|(place, &port)| {
+        let output = outputs.get_mut(port).ok_or_else(|| no_port(port))?;
+        match wanted_later(place, port) {
+            true => output.read(request, port),
+            false => output.take(request, port),
+        }
+    });
+    taken.collect()
 }
 
 /// Says that a state is one of another instance of the model.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{
     convert,
     describe::Described,
-    ffi::{self, GivenOutput, InferRequest, Side},
+    ffi::{self, FixedTensor, GivenOutput, InferRequest, Side},
     runtime_error::OpenVinoError,
     slot::{SlotError, new_tensor, runtime},
     slot_input::MIN_IN_PLACE,
@@ -30,7 +30,7 @@ pub(super) struct Output {
 /// The tensor of an output.
 enum OutputTensor {
     /// A tensor that is copied from.
-    Copied(ffi::Tensor),
+    Copied(FixedTensor),
     /// A large tensor, which is given away.
     Given(GivenOutput),
 }
@@ -38,7 +38,7 @@ enum OutputTensor {
 impl OutputTensor {
     fn tensor(&self) -> &ffi::Tensor {
         match self {
-            Self::Copied(tensor) => tensor,
+            Self::Copied(fixed) => fixed.tensor(),
             Self::Given(output) => output.tensor(),
         }
     }
@@ -60,7 +60,7 @@ impl Output {
             let tensor = tensor.map_err(runtime("reach an output tensor"))?;
             let size = tensor.get_byte_size();
             if size.map_err(runtime("read an output's size"))? < MIN_IN_PLACE {
-                return Ok(Some(OutputTensor::Copied(tensor)));
+                return fixed(tensor).map(Some);
             }
             let given = GivenOutput::new(port, shape, tensor);
             let given = given.map_err(runtime("reach an output tensor"))?;
@@ -77,8 +77,11 @@ impl Output {
                 return Ok(None);
             }
             let shape = described.runtime_shape(shape);
-            let tensor = new_tensor(convert::element_type(described.info.dtype), &shape)?;
-            Ok(Some(OutputTensor::Copied(tensor)))
+            fixed(new_tensor(
+                convert::element_type(described.info.dtype),
+                &shape,
+            )?)
+            .map(Some)
         };
         Self::all(outputs, lent)
     }
@@ -147,7 +150,7 @@ impl Output {
         outputs.iter().map(one).collect()
     }
 
-    /// Returns whether its tensor may be given away.
+    /// Returns whether its tensor is given away.
     pub(super) fn is_given(&self) -> bool {
         matches!(self.fixed, Some((_, OutputTensor::Given(_))))
     }
@@ -169,8 +172,16 @@ impl Output {
     /// Copies the elements out of the tensor.
     pub(super) fn read(&self, request: &InferRequest, port: usize) -> Result<Tensor, SlotError> {
         let axes = self.axes.as_deref();
-        if let Some((shape, tensor)) = &self.fixed {
-            return copy_out(self.dtype, shape.clone(), axes, tensor.tensor());
+        match &self.fixed {
+            // Of numbers, which have the shape that clients see, unless the tensor is lent.
+            Some((shape, OutputTensor::Copied(tensor))) if axes.is_none() => {
+                let data = Bytes::copy_from_slice(tensor.bytes());
+                return shaped(self.dtype, shape.clone(), data);
+            }
+            Some((shape, tensor)) => {
+                return copy_out(self.dtype, shape.clone(), axes, tensor.tensor());
+            }
+            None => {}
         }
         let tensor = request
             .tensor(Side::Output, port)
@@ -192,14 +203,8 @@ fn copy_out(
     axes: Option<&[usize]>,
     tensor: &ffi::Tensor,
 ) -> Result<Tensor, SlotError> {
-    let size = tensor
-        .get_byte_size()
-        .map_err(runtime("read an output's size"))?;
     let data = if dtype == DataType::String {
         strings::read(tensor)?
-    } else if size == 0 {
-        // The runtime may have no memory at all for a tensor without elements.
-        Bytes::new()
     } else {
         let source = tensor
             .get_raw_data()
@@ -213,6 +218,13 @@ fn copy_out(
         shape = axes.iter().map(|&axis| shape[axis]).collect();
     }
     shaped(dtype, shape, data)
+}
+
+/// Asks where the memory of a tensor is.
+fn fixed(tensor: ffi::Tensor) -> Result<OutputTensor, SlotError> {
+    let tensor = FixedTensor::new(tensor);
+    let tensor = tensor.map_err(runtime("reach an output tensor"))?;
+    Ok(OutputTensor::Copied(tensor))
 }
 
 fn shaped(dtype: DataType, shape: Vec<usize>, data: Bytes) -> Result<Tensor, SlotError> {

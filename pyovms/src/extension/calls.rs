@@ -14,7 +14,7 @@ use pyo3::{
     exceptions::{PyRuntimeError, PyTypeError},
     intern,
     prelude::*,
-    types::{PyAny, PyDict, PyIterator, PyList, PyNone, PySendResult, PyType},
+    types::{PyAny, PyDict, PyIterator, PyList, PyNone, PyType, iterator::PySendResult},
 };
 
 use super::{

@@ -23,12 +23,11 @@ impl Tensor {
     /// Makes a tensor whose elements are zero. It has at least one dimension: the C interface knows
     /// no others.
     pub(crate) fn zeros(element: ElementType, shape: &[usize]) -> Result<Self> {
-        let mut dims = dims(shape)?;
-        let shape = shape_of(&mut dims);
-        // SAFETY: the shape has as many dimensions as its rank and lives until the call returns,
-        // which copies it; the function puts the pointer to a new tensor there.
-        let mut tensor =
-            unsafe { Self::made(|tensor| sys::ov_tensor_create(element.into(), shape, tensor)) }?;
+        let mut tensor = with_shape(shape, |shape| {
+            // SAFETY: the shape has as many dimensions as its rank and lives until the call returns,
+            // which copies it; the function puts the pointer to a new tensor there.
+            unsafe { Self::made(|tensor| sys::ov_tensor_create(element.into(), shape, tensor)) }
+        })?;
         tensor.clear()?;
         Ok(tensor)
     }
@@ -43,12 +42,12 @@ impl Tensor {
         if element == ElementType::String {
             return Err(unfit("strings are no bytes"));
         }
-        let mut dims = dims(shape)?;
-        let shape = shape_of(&mut dims);
         let start = bytes.as_ptr().cast_mut().cast();
         let make = sys::ov_tensor_create_from_host_ptr;
-        // SAFETY: the shape is as above; of the bytes the caller promises that they live.
-        let tensor = unsafe { Self::made(|tensor| make(element.into(), shape, start, tensor)) }?;
+        let tensor = with_shape(shape, |shape| {
+            // SAFETY: the shape is as above; of the bytes the caller promises that they live.
+            unsafe { Self::made(|tensor| make(element.into(), shape, start, tensor)) }
+        })?;
         if tensor.get_byte_size()? != bytes.len() {
             return Err(unfit("the bytes are not those of the shape"));
         }
@@ -147,30 +146,34 @@ impl Tensor {
     }
 }
 
-/// Returns lengths of dimensions as the C interface has them, which knows no tensors without any.
-fn dims(shape: &[usize]) -> Result<Vec<i64>> {
-    if shape.is_empty() {
-        return Err(unfit("a tensor without dimensions cannot be made"));
-    }
-    let lengths = shape.iter();
-    Ok(lengths
-        .map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
-        .collect())
-}
+/// Most tensors have no more dimensions than this, which are not allocated.
+const FEW: usize = 8;
 
-/// Returns a shape with these dimensions, which have to live as long.
-fn shape_of(dims: &mut [i64]) -> ov_shape_t {
-    ov_shape_t {
+/// Makes something of a shape as the C interface has it, which knows none without dimensions.
+fn with_shape<R>(shape: &[usize], make: impl FnOnce(ov_shape_t) -> Result<R>) -> Result<R> {
+    let (mut few, mut many) = ([0; FEW], Vec::new());
+    let dims = match shape.len() {
+        0 => return Err(unfit("a tensor without dimensions cannot be made")),
+        rank @ 1..=FEW => &mut few[..rank],
+        rank => {
+            many.resize(rank, 0);
+            &mut many[..]
+        }
+    };
+    for (dim, &length) in dims.iter_mut().zip(shape) {
+        *dim = i64::try_from(length).unwrap_or(i64::MAX);
+    }
+    make(ov_shape_t {
         rank: i64::try_from(dims.len()).unwrap_or(i64::MAX),
         dims: dims.as_mut_ptr(),
-    }
+    })
 }
 
 /// A tensor whose memory stays where it is: one of an infer request, of a port with a fixed shape. It
-/// is asked for once, which takes longer than to copy a small state.
+/// is asked for once, which takes longer than to copy a small state or output.
 pub(in crate::openvino) struct FixedTensor {
     /// Keeps the memory.
-    _tensor: Tensor,
+    tensor: Tensor,
     start: *mut u8,
     size: usize,
 }
@@ -185,8 +188,13 @@ impl FixedTensor {
         Ok(Self {
             start,
             size,
-            _tensor: tensor,
+            tensor,
         })
+    }
+
+    /// Returns the tensor.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
     }
 
     /// Returns the elements' bytes.
