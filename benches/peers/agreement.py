@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import socket
 import statistics
 import subprocess
@@ -24,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- agreement -->\n", "<!-- /agreement -->\n"
 # Seconds of a window of either; both take three that agree.
 WINDOW = 1.0
+# Requests of the start of a client, which are not measured.
+WARM = 10
 
 
 @dataclass
@@ -92,16 +93,48 @@ def serving(program, case, folder):
             server.terminate()
 
 
-def run(command, environment):
-    """Runs a client; returns what it prints and its processor time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=180, check=False
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]}: {done.stdout}{done.stderr}")
-    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def run(command, environment, count):
+    """Runs a client; returns what it prints, and its processor time for each request in seconds.
+
+    `count` is asked how many requests there were. Its start is left out, which is no part of what a request costs.
+    """
+    first = count()
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as notes:
+        with subprocess.Popen(command, env=environment, stdout=output, stderr=notes) as client:
+            deadline = time.monotonic() + 180
+            begin = end = None
+            while client.poll() is None:
+                if time.monotonic() > deadline:
+                    client.kill()
+                    raise RuntimeError(f"{command[0]}: it does not end")
+                requests = count()
+                with contextlib.suppress(OSError):
+                    seen = Seen(time.clock_gettime(clock_of(client.pid)), requests)
+                    if begin is None and requests - first >= WARM:
+                        begin = seen
+                    end = seen
+                time.sleep(0.1)
+        output.seek(0)
+        notes.seek(0)
+        text, told = output.read(), notes.read()
+    if client.returncode:
+        raise RuntimeError(f"{command[0]}: {text}{told}")
+    if begin is None or end.requests == begin.requests:
+        raise RuntimeError(f"{command[0]}: it sends too little to be measured")
+    return text, (end.cpu - begin.cpu) / (end.requests - begin.requests)
+
+
+@dataclass
+class Seen:
+    """A process at a moment: its processor time in seconds, and the requests so far."""
+
+    cpu: float
+    requests: int
+
+
+def clock_of(pid):
+    """The number of the clock of a process's time on processors (clock_getcpuclockid(3), as Linux makes it)."""
+    return (~pid << 3) | 2
 
 
 def sent(model, port):
@@ -116,11 +149,9 @@ def ours(program, case, ports, _folder):
     command = [program, "bench", case.model, "--api", "kserve-grpc", "--url", f"127.0.0.1:{ports.grpc}"]
     command += ["--interval", f"{WINDOW}s", "--output", "json", *case.ours]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OVMS_")}
-    before = sent(case.model, ports.rest)
-    text, cpu = run(command, environment)
+    text, cpu = run(command, environment, lambda: sent(case.model, ports.rest))
     (level,) = json.loads(text)["levels"]
-    count = sent(case.model, ports.rest) - before
-    return Found(level["rate"], level["latency_us"]["p50"] / 1e3, cpu / count * 1e6)
+    return Found(level["rate"], level["latency_us"]["p50"] / 1e3, cpu * 1e6)
 
 
 def theirs(tool, case, ports, folder):
@@ -133,11 +164,9 @@ def theirs(tool, case, ports, folder):
     # By itself it ends with an error on a machine where three windows in a row differ by more than a tenth.
     command += ["--stability-percentage", "30"]
     libraries = os.pathsep.join(map(str, libraries))
-    before = sent(case.model, ports.rest)
-    _, cpu = run(command, os.environ | {"LD_LIBRARY_PATH": libraries})
-    count = sent(case.model, ports.rest) - before
+    _, cpu = run(command, os.environ | {"LD_LIBRARY_PATH": libraries}, lambda: sent(case.model, ports.rest))
     load = clients.parse_perf_analyzer(output.read_text())
-    return Found(load.rate, load.p50, cpu / count * 1e6)
+    return Found(load.rate, load.p50, cpu * 1e6)
 
 
 def compare(case, pairs, one, other):

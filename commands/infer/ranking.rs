@@ -132,6 +132,11 @@ impl Ranking {
         })
     }
 
+    /// Returns whether the labels are those of the model.
+    pub(super) const fn has_own_labels(&self) -> bool {
+        self.labels.is_none()
+    }
+
     /// Refuses an output that has no ranking, and labels that are not those of its scores, as far as the
     /// metadata of the model tells.
     pub(super) fn check(&self, output: &TensorMetadata) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use ovms::{
         load::{LoadPlan, LoadTarget, Until},
         output, speaks_tls,
     },
-    tensor::TensorMap,
+    tensor::{Dim, TensorMap},
 };
 
 use super::{
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::Failure,
-    ui::{self, OutputFormat},
+    ui::{self, OutputFormat, counted, visible},
 };
 
 /// Runs `ovms infer`.
@@ -154,6 +154,9 @@ impl Job {
             && let Some(output) = model.outputs.iter().find(|it| Some(&*it.name) == only)
         {
             ranking.check(output)?;
+            if ranking.has_own_labels() {
+                check_labels(&self.model.name, model)?;
+            }
         }
         Ok(())
     }
@@ -497,4 +500,29 @@ impl Task {
 pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
     Failure::usage(text).hint("use `--output table` or `--output json`")
+}
+
+/// Refuses labels of a model that are more or fewer than the scores of each of its outputs.
+fn check_labels(name: &str, model: &ModelMetadata) -> Result<(), Failure> {
+    let found = model.properties.label_count();
+    let scores = |output: &TensorMetadata| match output.shape.0.last() {
+        Some(&Dim::Fixed(scores)) => Some(scores),
+        _ => None,
+    };
+    let all: Option<Vec<usize>> = model.outputs.iter().map(scores).collect();
+    match (found, all) {
+        (1.., Some(all)) if !all.is_empty() && !all.contains(&found) => {}
+        _ => return Ok(()),
+    }
+    let of = |output: &TensorMetadata| {
+        let scores = scores(output).unwrap_or_default();
+        let (name, scores) = (visible(&output.name), counted(scores, "score"));
+        format!("output `{name}` has {scores}")
+    };
+    let expected: Vec<String> = model.outputs.iter().map(of).collect();
+    let (name, found) = (visible(name), counted(found, "label"));
+    let text = format!("model `{name}` has {found}, {}", expected.join(", "));
+    Err(Failure::failed(text).hint(
+        "correct `labels.txt` beside the model on the server, or give other labels with --labels FILE",
+    ))
 }

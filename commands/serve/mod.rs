@@ -10,7 +10,6 @@ mod summary;
 use std::{
     fs,
     future::Future,
-    io::IsTerminal,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -19,7 +18,7 @@ use std::{
 use ovms::{
     config::{
         self, AccessLogTarget, CheckDepth, ClientAuth, Config, ConfigSource, FlagEnvironment,
-        FlagError, Flags, ServerSettings,
+        FlagError, Flags, LogFormat, ServerSettings,
     },
     engine::reload::read_paths,
     error::chain,
@@ -74,9 +73,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage(text).hint("the log of a server has `--log-format json`"));
     }
     let log = flags.clone();
-    // On a terminal, log and error message would say the same twice.
+    // Where both go to one place, log and error message would say the same twice; a log in JSON has
+    // readers of its own.
+    let is_seen = ui::outputs_are_one() && log.log_format == LogFormat::Text;
     let log_failure = |error: &dyn std::error::Error| {
-        if std::io::stdout().is_terminal() && std::io::stderr().is_terminal() {
+        if is_seen {
             tracing::error!(target: logging::FILE_ONLY, "{}", chain(error));
         } else {
             tracing::error!("{}", chain(error));

@@ -10,6 +10,7 @@ mod text;
 use std::{
     env,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     sync::OnceLock,
 };
 
@@ -39,6 +40,17 @@ pub(crate) fn be_quiet() {
 /// Returns whether notes and bars are off.
 pub(crate) fn quiet() -> bool {
     QUIET.get().is_some()
+}
+
+/// Returns whether stdout and stderr go to one place: terminals, or the same file, as with `2>&1`.
+pub(crate) fn outputs_are_one() -> bool {
+    let (out, err) = (io::stdout(), io::stderr());
+    let place = |output: &dyn AsFd| {
+        let stat = rustix::fs::fstat(output.as_fd()).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    };
+    let is_one = place(&out).is_some_and(|out| place(&err) == Some(out));
+    is_one || (out.is_terminal() && err.is_terminal())
 }
 
 /// Style of tables.

@@ -8,6 +8,7 @@ Python from 3.11 on, since the module has the stable interface and the program l
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,6 +76,22 @@ def pack(module: Path, out: Path) -> Path:
     return wheel
 
 
+def audit(wheel: Path) -> None:
+    """Ends with an error if the program or the module needs a newer system than the wheel says."""
+    auditwheel = Path(sys.executable).parent / "auditwheel"
+    shown = subprocess.run([auditwheel, "show", wheel], check=True, capture_output=True, text=True).stdout
+    print(shown.strip())
+    found = platform(shown)
+    if found is None or found > platform(f'"{PLATFORM}_"'):
+        sys.exit(f"the wheel is for {PLATFORM}, and what is in it for {found or 'no platform that auditwheel names'}")
+
+
+def platform(text: str) -> tuple[int, ...] | None:
+    """Returns the version of the C library of the platform tag that a report of auditwheel names."""
+    found = re.search(r'"manylinux_(\d+)_(\d+)_', " ".join(text.split()))
+    return tuple(int(number) for number in found.groups()) if found else None
+
+
 def main() -> None:
     out = Path(sys.argv[1]).absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -86,7 +103,7 @@ def main() -> None:
     pack(module, out)
     stage_data(WORK / "program" / TRIPLE / "release/ovms")
     wheel = pack(module, out)
-    run("auditwheel", "show", wheel)
+    audit(wheel)
     size = wheel.stat().st_size
     print(f"{wheel.relative_to(ROOT) if wheel.is_relative_to(ROOT) else wheel}: {size / 1e6:.1f} MB")
     if size > MAX_BYTES:

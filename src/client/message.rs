@@ -96,6 +96,11 @@ impl ModelProperties {
         self.of_outputs.get(output).unwrap_or(&self.of_all)
     }
 
+    /// Returns how many names there are where those are for no output in particular.
+    pub fn label_count(&self) -> usize {
+        self.of_all.len()
+    }
+
     /// Returns whether the server does a step with images.
     pub fn has_step(&self, step: ImageStep) -> bool {
         let name: &str = step.into();

@@ -58,6 +58,8 @@ pub(super) enum Tone {
     Detail,
     Level,
     Error,
+    /// Room for the time of a node, which a page fills in.
+    Time,
 }
 
 /// Connection of two boxes.
@@ -133,6 +135,22 @@ impl Drawing {
         }
         drawing.straighten();
         drawing
+    }
+
+    /// Gives each node that runs a line of its own for its time.
+    pub(super) fn with_times(mut self, diagram: &Diagram) -> Self {
+        // As wide as `≈ 12.3 ms` and a little more.
+        const ROOM: usize = 10;
+        for (node, drawn) in diagram.nodes.iter().zip(&mut self.boxes) {
+            let is_end = matches!(
+                node.kind,
+                DiagramNodeKind::Request | DiagramNodeKind::Response
+            );
+            if !is_end {
+                drawn.lines.push((Tone::Time, " ".repeat(ROOM)));
+            }
+        }
+        self
     }
 
     fn connect(&mut self, diagram: &Diagram, edge: &DiagramEdge, escape: Escape, backs: BackEdges) {

@@ -49,7 +49,7 @@ impl Table {
 }
 
 fn element(diagram: &Diagram) -> SvgElement {
-    SvgElement::new(diagram, false)
+    SvgElement::within(diagram)
 }
 
 fn tables(diagram: &Diagram) -> [Table; 2] {

@@ -34,7 +34,7 @@ pub use diagram::{
 pub use dot::dot;
 pub use html::html;
 pub use mermaid::mermaid;
-pub use svg::{STYLE, svg};
+pub use svg::{STYLE, svg, svg_with_times};
 pub use text::{Style, WIDTH, text};
 
 #[cfg(test)]

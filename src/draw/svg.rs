@@ -27,7 +27,16 @@ pub const STYLE: &str = include_str!("diagram.css");
 
 /// Draws a diagram as a document of its own, for light and dark surroundings.
 pub fn svg(diagram: &Diagram) -> String {
-    let element = SvgElement::new(diagram, true);
+    document(Drawing::new(diagram, visible, BackEdges::Boxes))
+}
+
+/// Draws a diagram as [`svg`] does, with an empty line (class `time`) in each node, for its time.
+pub fn svg_with_times(diagram: &Diagram) -> String {
+    document(Drawing::new(diagram, visible, BackEdges::Boxes).with_times(diagram))
+}
+
+fn document(drawing: Drawing) -> String {
+    let element = SvgElement::of(drawing, true);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{element}\n")
 }
 
@@ -54,8 +63,12 @@ struct Arrow {
 }
 
 impl SvgElement {
-    pub(super) fn new(diagram: &Diagram, is_document: bool) -> Self {
-        let drawing = Drawing::new(diagram, visible, BackEdges::Boxes);
+    /// Lays out a diagram for a page that has its style.
+    pub(super) fn within(diagram: &Diagram) -> Self {
+        Self::of(Drawing::new(diagram, visible, BackEdges::Boxes), false)
+    }
+
+    fn of(drawing: Drawing, is_document: bool) -> Self {
         let mut scene = Scene::new(drawing, WIDTH);
         scene.frames.sort_by_key(|frame| frame.left);
         Self {
@@ -123,6 +136,7 @@ impl Tone {
             Self::Detail => "detail",
             Self::Level => "level",
             Self::Error => "fault",
+            Self::Time => "time",
         }
     }
 }

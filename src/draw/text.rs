@@ -107,7 +107,7 @@ fn write(text: &mut String, tone: Tone, part: &str, style: Style) {
     };
     let code = match tone {
         _ if !style.colour => "",
-        Tone::Plain => "",
+        Tone::Plain | Tone::Time => "",
         Tone::Name => "1",
         Tone::Detail => "2",
         Tone::Level => "33",

@@ -164,6 +164,35 @@ def test_figures_follow_requests(server, browser):
     assert page.faults() == []
 
 
+def test_times_stand_within_the_boxes_of_nodes(server, browser, tmp_path):
+    """Each node that runs has its usual time in a drawing, on a line where nothing else is."""
+    answer = requests.post(
+        server.url("/v2/models/streamer/generate"), json={"prompt": "the"}, timeout=60
+    )
+    assert answer.status_code == 200, answer.text
+    page = browser.page(*DESKTOP)
+    page.open(server.url("/?q=streamer"))
+    page.ask("for (const card of document.querySelectorAll('.card')) card.open = true")
+    see_drawings(page)
+    page.until("/^≈ .*s$/.test(document.querySelector('.node .time')?.textContent)", "a time")
+    boxes = page.ask("""[...document.querySelectorAll('.node')].map((node) => {
+      const place = (it) => { const b = it.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; };
+      const texts = [...node.querySelectorAll('text')];
+      return [place(node.querySelector('rect')), texts.map((it) => [it.textContent, ...place(it)])];
+    })""")
+    page.picture(tmp_path / "drawing.png")
+    timed = [texts for _, texts in boxes if any(text.startswith("≈") for text, *_ in texts)]
+    assert len(timed) == 1, boxes
+    for (left, top, right, bottom), texts in boxes:
+        above = top
+        for text, *place in texts:
+            assert left < place[0] and place[2] < right, text
+            # Lines of letters have blank above and below.
+            assert above - 4 < place[1] and place[3] < bottom, text
+            above = place[3]
+    assert page.faults() == []
+
+
 def test_history_is_there_whenever_the_page_is_loaded(server, browser):
     """Charts have what happened before anybody looked."""
     infer(server, 20)

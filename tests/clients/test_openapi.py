@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from browser import Browser, find
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from conftest import FIXTURES
@@ -185,6 +186,30 @@ def test_the_page_has_every_path_and_nothing_from_elsewhere(server, document):
     # What has lines keeps them.
     assert "<pre tabindex=\"0\">{\n" in answer.text and "\\u{a}" not in answer.text
     assert "<script" not in answer.text and "http://" not in answer.text and "https://" not in answer.text
+
+
+@pytest.mark.skipif(find() is None, reason="no chromium here")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_the_page_fits_in_a_browser(server, document, width, dark, tmp_path):
+    """Sixty names in its list of links: each is read in one line, and none is out of reach."""
+    browser = Browser(tmp_path)
+    try:
+        page = browser.page(width, 844, dark=dark)
+        page.open(server.url("/docs"))
+        page.picture(tmp_path / "docs.png")
+        links = page.ask(
+            "[...document.querySelectorAll('nav a')].map((it) => {"
+            " const { left, right, height } = it.getBoundingClientRect();"
+            " return [it.textContent, left, right, height]; })"
+        )
+        assert len(links) == len(document["tags"]) > 50
+        for name, left, right, height in links:
+            assert 0 <= left < right <= width and height < 40, (name, left, right, height)
+        assert page.ask("document.documentElement.scrollWidth") == width
+        assert page.faults() == []
+    finally:
+        browser.close()
 
 
 def test_both_go_with_the_dashboard(running):

@@ -1,6 +1,7 @@
 """The Debian package: built with cargo-deb from the program under test, unpacked, and tried out."""
 
 import gzip
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -127,3 +128,20 @@ def test_the_installed_configuration_is_served(root, environment):
     config = root / "etc/ovms/config.json"
     flags = ["--config_path", config, "--port", "9000", "--rest_port", "8000"]
     run("ovms", "serve", "--check", *flags, env=environment)
+
+
+def test_the_wheel_is_held_to_its_platform():
+    """What auditwheel says of a wheel is read, and a newer system than the wheel's is found."""
+    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "deploy/wheel/build.py")
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    said = """
+ovms-0.1.0-py3-none-manylinux_2_28_x86_64.whl is consistent with the
+following platform tag: "manylinux_2_{}_x86_64".
+
+The wheel references external versioned symbols
+"""
+    limit = build.platform(f'"{build.PLATFORM}_')
+    assert limit == (2, 28)
+    assert build.platform(said.format(17)) < limit < build.platform(said.format(34))
+    assert build.platform(said.replace("many", "").format(28)) is None

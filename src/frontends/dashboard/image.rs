@@ -61,7 +61,7 @@ impl Images {
         if let Some(svg) = self.find(servable.name(), &of) {
             return Ok(svg);
         }
-        let svg: Arc<str> = draw::svg(&of).into();
+        let svg: Arc<str> = draw::svg_with_times(&of).into();
         self.keep(Image {
             name: servable.name().to_owned(),
             of,

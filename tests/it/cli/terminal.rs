@@ -169,6 +169,16 @@ fn a_failed_start_is_reported_once() {
         "{piped:?}"
     );
 
+    // In one file it would be there twice.
+    let both = folder.path().join("both");
+    let file = fs::File::create(&both).unwrap();
+    let mut command = cli::command();
+    command.args(&args).stdout(file.try_clone().unwrap()).stderr(file);
+    assert_eq!(command.status().unwrap().code(), Some(1));
+    let text = fs::read_to_string(&both).unwrap();
+    assert_eq!(text.matches("cannot load model `m`").count(), 1, "{text}");
+    assert!(text.contains("\nhint: "), "{text}");
+
     let busy = std::net::TcpListener::bind(("127.0.0.1", ports.0)).unwrap();
     let dummy = model("dummy");
     let mut args = with_file.clone();

@@ -387,7 +387,13 @@ fn what_serves_on_after_a_failed_reload_says_so() {
 }
 
 #[test]
-fn drawings_are_those_of_the_command_line() {
+fn drawings_are_those_of_the_command_line_with_lines_for_times() {
+    // The texts, but for empty lines.
+    let texts = |svg: &str| -> Vec<String> {
+        let all = svg.split("</text>").filter_map(|part| part.rsplit('>').next());
+        let all = all.filter(|text| !text.trim().is_empty());
+        all.map(str::to_owned).collect()
+    };
     let mut config = Config::of(&["dummy"]);
     config.library("lib_add_sub", "add_sub.c");
     let node = dl("n", "dummy", "b=request.x", "a=a");
@@ -406,10 +412,13 @@ fn drawings_are_those_of_the_command_line() {
         ]);
         let answer = get(&server, &format!("/dashboard/drawing?name={name}"));
         assert_eq!(answer.header("content-type"), Some("image/svg+xml"));
-        assert_eq!(answer.text(), shown.text());
+        assert_eq!(texts(&answer.text()), texts(&shown.text()));
+        // One node each, beside the ends.
+        let lines = |svg: &str| svg.matches("class=\"time\"").count();
+        assert_eq!([lines(&answer.text()), lines(&shown.text())], [1, 0]);
         // From what is kept.
         let again = get(&server, &format!("/dashboard/drawing?name={name}"));
-        assert_eq!(again.text(), shown.text());
+        assert_eq!(again.text(), answer.text());
     }
 }
 

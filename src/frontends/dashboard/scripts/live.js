@@ -98,22 +98,14 @@ function showNodes(place, nodes) {
   if (svg) markTimes(svg, nodes);
 }
 
-// Writes the usual time of each node onto the border of its box.
+// Writes the usual time of each node into the line that its box has for it.
 function markTimes(svg, nodes) {
   const known = new Map(nodes.map((node) => [node.name, node]));
   for (const box of svg.querySelectorAll('.node')) {
+    const label = box.querySelector('.time');
     const node = known.get(box.querySelector('.name')?.textContent);
-    if (!node || node.runs === 0) continue;
-    let label = box.querySelector('.time');
-    if (!label) {
-      const { x, y, width, height } = box.querySelector('rect').getBBox();
-      label = document.createElementNS('http://www.w3.org/2000/svg', 'text');
-      label.setAttribute('class', 'time');
-      label.setAttribute('x', x + width - 8);
-      label.setAttribute('y', y + height + 4);
-      box.append(label);
-    }
-    const text = `≈ ${took(node.p50_us)}`;
+    if (!label || !node) continue;
+    const text = `≈ ${took(node.runs > 0 ? node.p50_us : null)}`;
     if (label.textContent !== text) label.textContent = text;
   }
 }
