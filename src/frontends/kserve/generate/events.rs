@@ -34,7 +34,7 @@ const TOGETHER: usize = 16 << 10;
 
 /// After this much silence there is a comment: it keeps proxies from closing the connection, and shows
 /// whether the client is still there.
-const SILENCE: Duration = Duration::from_secs(15);
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// The comment, which clients pass over.
 const COMMENT: &[u8] = b":\n\n";
