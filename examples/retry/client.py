@@ -26,7 +26,6 @@ ATTEMPT, FIRST, LONGEST = 5.0, 0.1, 2.0
 # By default gRPC waits up to two minutes before it connects again.
 CHANNEL = [
     ("grpc.initial_reconnect_backoff_ms", int(FIRST * 1000)),
-    ("grpc.min_reconnect_backoff_ms", int(FIRST * 1000)),
     ("grpc.max_reconnect_backoff_ms", int(LONGEST * 1000)),
 ]
 

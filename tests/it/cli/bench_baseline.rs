@@ -249,7 +249,7 @@ fn a_gate_by_a_report_of_other_work_does_not_pass() {
     hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
     ");
     // Limits judge by the run alone.
-    let limit = ["dummy", "--against", before, "--fail-if=p99>1h"];
+    let limit = ["dummy", "--against", before, "--fail-if=p99>3600s"];
     let run = bench(server, GRPC, &[&limit[..], &SHORT].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let warning =
