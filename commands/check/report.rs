@@ -280,7 +280,8 @@ impl CheckReport {
         }
         let count = self.servables.len();
         if count > 1 && self.verdict() == CheckVerdict::Ok {
-            text.push_str(&format!("{count} {}: no errors\n", self.kind.plural()));
+            let count = count.to_string();
+            text.extend([&count, " ", &self.kind.plural(), ": no errors\n"]);
         }
         text
     }
