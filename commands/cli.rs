@@ -10,6 +10,7 @@ use clap::{
 use crate::{
     bench, completions, doctor,
     error::Failure,
+    error_format::{ErrorFormat, taken},
     graph, infer, key, man, pipeline,
     quiet::{is_quiet, with_quiet_in_front},
     serve, setup, spelling, ui,
@@ -50,6 +51,22 @@ pub(crate) struct Cli {
     /// Suppress progress and informational messages
     #[arg(short, long, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
+
+    /// Format of the error on stderr
+    ///
+    /// With `json`, the error that ends the command is one object in the last line of stderr: its text, its kind, the
+    /// code of the server, the exit code, and hints. Warnings and notes before it are text.
+    // It is taken before the rest is read.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = ErrorFormat::Text,
+        value_name = "FORMAT",
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    error_format: ErrorFormat,
 
     #[command(subcommand)]
     command: Command,
@@ -94,7 +111,9 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    let args = with_subcommand(args.into_iter().collect());
+    let (args, error_format) = taken(args.into_iter().collect());
+    error_format.set();
+    let args = with_subcommand(args);
     let command = Cli::command();
     let args = with_quiet_in_front(&command, args);
     let mut args = without_help_for_help(&command, args);

@@ -2,12 +2,17 @@
 
 use std::{io::Write, path::Path, process::ExitCode};
 
-use ovms::{error::nearest, tls::in_words};
+use ovms::{client::ServerErrorCode, error::nearest, tls::in_words};
+use serde::Serialize;
 
-use crate::ui::{Look, visible_below, visible_lines};
+use crate::{
+    error_format,
+    ui::{Look, visible_below, visible_lines},
+};
 
 /// Kind of a failure, one for each row of the exit code table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum FailureKind {
     /// Start, load or check failed, or the server refused the request.
     Failed = 1,
@@ -36,10 +41,39 @@ impl FailureKind {
     }
 }
 
+/// Request to a server that a failure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailedCall {
+    /// The server has answered with an error.
+    Refused(ServerErrorCode),
+    /// No answer came in time.
+    Timeout,
+}
+
+/// Failure as programs read it.
+#[derive(Debug, Serialize)]
+struct FailureDocument<'a> {
+    error: String,
+    kind: &'static str,
+    code: Option<FailureCode>,
+    exit_code: u8,
+    details: &'a [String],
+    hints: &'a [String],
+}
+
+/// Code of a server's error.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum FailureCode {
+    Grpc(String),
+    Http(u16),
+}
+
 /// Failure with everything that is printed about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: FailureKind,
+    call: Option<FailedCall>,
     message: String,
     /// Details, each of one or more lines.
     details: Vec<String>,
@@ -54,6 +88,7 @@ impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
+            call: None,
             message: message.into(),
             details: Vec::new(),
             causes: Vec::new(),
@@ -133,6 +168,22 @@ impl Failure {
         &self.hints
     }
 
+    /// Sets the request that has failed.
+    pub(crate) fn of_call(mut self, call: FailedCall) -> Self {
+        self.call = Some(call);
+        self
+    }
+
+    /// Puts another sentence in the place of the sentence, its details, and its causes.
+    pub(crate) fn retold(self, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            details: Vec::new(),
+            causes: Vec::new(),
+            ..self
+        }
+    }
+
     /// Prefixes the sentence with a place.
     pub(crate) fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
@@ -190,7 +241,10 @@ impl Failure {
     pub(crate) fn print(&self) -> ExitCode {
         if self.kind != FailureKind::Quiet {
             // If stderr is closed as well, the exit code still reports the failure.
-            let text = Look::of_stderr().message(&self.text());
+            let text = match error_format::is_json() {
+                true => self.json() + "\n",
+                false => Look::of_stderr().message(&self.text()),
+            };
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
         ExitCode::from(self.kind.code())
@@ -217,6 +271,33 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Returns the failure as one JSON object, for programs.
+    fn json(&self) -> String {
+        let kind = match (self.kind, self.call) {
+            (FailureKind::Failed, Some(FailedCall::Refused(_))) => "refused",
+            (FailureKind::Failed, Some(FailedCall::Timeout)) => "timeout",
+            (kind, _) => kind.into(),
+        };
+        let code = match self.call {
+            Some(FailedCall::Refused(code)) => Some(match code {
+                ServerErrorCode::Grpc(_) => FailureCode::Grpc(code.to_string()),
+                ServerErrorCode::Http(status) => FailureCode::Http(status.as_u16()),
+            }),
+            Some(FailedCall::Timeout) | None => None,
+        };
+        let document = FailureDocument {
+            error: self.line(),
+            kind,
+            code,
+            exit_code: self.kind.code(),
+            details: &self.details,
+            hints: &self.hints,
+        };
+        serde_json::to_string(&document).expect("texts and numbers have a JSON form")
+    }
+}
+
 /// Errors of the system that are of no file and no output, such as of threads and signals.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
@@ -236,7 +317,9 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, FailureKind};
+    use ovms::client::ServerErrorCode;
+
+    use super::{FailedCall, Failure, FailureKind};
 
     #[test]
     fn a_failure_reads_as_error_causes_and_hints() {
@@ -292,5 +375,28 @@ mod tests {
         ");
         let text = Failure::usage_verbatim(name).text();
         assert_eq!(text, "\\u{1b}[31mx\\u{202e}\nhint: run this\n");
+    }
+
+    #[test]
+    fn programs_read_a_failure_as_one_line() {
+        let refused = |code| {
+            let failure = Failure::failed("the server refused the request: \"no\"\nmore");
+            failure.of_call(FailedCall::Refused(code)).hint("wait")
+        };
+        let grpc = refused(ServerErrorCode::Grpc(tonic::Code::ResourceExhausted));
+        insta::assert_snapshot!(grpc.json(), @r#"{"error":"the server refused the request: \"no\"\nmore","kind":"refused","code":"RESOURCE_EXHAUSTED","exit_code":1,"details":[],"hints":["wait"]}"#);
+        let http = refused(ServerErrorCode::Http(reqwest::StatusCode::NOT_FOUND));
+        insta::assert_snapshot!(http.at("line 3").json(), @r#"{"error":"line 3: the server refused the request: \"no\"\nmore","kind":"refused","code":404,"exit_code":1,"details":[],"hints":["wait"]}"#);
+        let cause = std::io::Error::other("disk full");
+        let failed = Failure::failed("cannot write")
+            .detail("a")
+            .caused_by(&cause);
+        insta::assert_snapshot!(failed.json(), @r#"{"error":"cannot write: disk full","kind":"failed","code":null,"exit_code":1,"details":["a"],"hints":[]}"#);
+        let late = Failure::failed("no answer").of_call(FailedCall::Timeout);
+        insta::assert_snapshot!(late.json(), @r#"{"error":"no answer","kind":"timeout","code":null,"exit_code":1,"details":[],"hints":[]}"#);
+        // Whoever has not even connected in time has not reached the server.
+        let late = Failure::new(FailureKind::Unreachable, "no answer").of_call(FailedCall::Timeout);
+        insta::assert_snapshot!(late.json(), @r#"{"error":"no answer","kind":"unreachable","code":null,"exit_code":69,"details":[],"hints":[]}"#);
+        insta::assert_snapshot!(Failure::system("no runtime").json(), @r#"{"error":"no runtime","kind":"system_part","code":null,"exit_code":72,"details":[],"hints":[]}"#);
     }
 }

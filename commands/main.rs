@@ -11,6 +11,7 @@ mod completions;
 mod diagrams;
 mod doctor;
 mod error;
+mod error_format;
 mod graph;
 mod infer;
 mod key;
@@ -24,6 +25,7 @@ mod quiet;
 mod serve;
 mod setup;
 mod spelling;
+mod stopped;
 mod ui;
 
 use std::{panic::catch_unwind, process::ExitCode};

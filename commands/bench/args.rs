@@ -274,7 +274,8 @@ pub(super) struct VerdictArgs {
     /// Compare with a report of --save: better, worse, or no difference
     ///
     /// A difference counts if its 95 % confidence interval leaves no change out: Welch's
-    /// t-interval over the windows of both reports.
+    /// t-interval over the windows of both reports. Settings that differ are named; with `--fail-if
+    /// worse` model, protocol, and inputs have to be the same.
     #[arg(long, value_name = "FILE")]
     pub(super) against: Option<PathBuf>,
 

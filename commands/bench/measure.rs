@@ -6,67 +6,21 @@ use std::{
 };
 
 use ovms::client::load::{LevelReport, LoadProgress, LoadRun, LoadTarget, Traffic};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::sync::oneshot;
 
 use super::{
     plan::BenchPlan,
     text::{level_name, milliseconds, rate},
 };
 use crate::{
-    error::{Failure, FailureKind},
+    error::Failure,
     infer,
+    stopped::{Signals, Stopped},
     ui::{self, counted},
 };
 
 /// Interval between two progress lines if no bar is drawn.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// Signal that ended a measurement before its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stopped {
-    /// Ctrl-C.
-    Interrupted,
-    /// SIGTERM, as of a script or a job with a limit of time.
-    Terminated,
-}
-
-impl Stopped {
-    /// Returns the failure, which has the exit code of the signal.
-    pub(super) fn failure(self, requests: u64) -> Failure {
-        let (kind, what) = match self {
-            Self::Interrupted => (FailureKind::Interrupted, "interrupted"),
-            Self::Terminated => (FailureKind::Terminated, "terminated"),
-        };
-        Failure::new(kind, format!("{what} after {requests} requests"))
-    }
-}
-
-/// Listener for the signals.
-#[derive(Debug)]
-struct Signals {
-    interrupts: Signal,
-    terminations: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupts: signal(SignalKind::interrupt())?,
-            terminations: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for the next one. This method is cancel safe.
-    async fn next(&mut self) -> Stopped {
-        tokio::select! {
-            _ = self.interrupts.recv() => Stopped::Interrupted,
-            _ = self.terminations.recv() => Stopped::Terminated,
-        }
-    }
-}
 
 /// Measures all levels; also returns the signal that ended that before its time.
 pub(super) async fn measure(

@@ -11,6 +11,8 @@ use ovms::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::differences::DifferingSetting;
+
 /// Version of the form.
 pub(super) const FORM: u32 = 1;
 
@@ -111,6 +113,9 @@ pub(super) struct BenchReport {
     /// Comparisons with the report of `--against`.
     #[serde(default, skip_deserializing)]
     pub(super) comparison: Vec<Comparison>,
+    /// Settings in which the report of `--against` differs.
+    #[serde(default, skip_deserializing)]
+    pub(super) differs: Vec<DifferingSetting>,
     /// Findings of `--fail-if`.
     #[serde(default)]
     pub(super) findings: Vec<String>,
@@ -225,6 +230,7 @@ pub(super) fn example() -> BenchReport {
         interrupted: false,
         levels: vec![level(1, 1.0, 0), level(4, 3.0, 100)],
         comparison: Vec::new(),
+        differs: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -13,11 +13,13 @@ use ovms::client::{
 
 use super::{
     args::{BenchArgs, BenchFormat},
-    csv, html,
-    measure::{Stopped, measure, target_name},
+    csv,
+    differences::{differing, gate, tell},
+    html,
+    measure::{measure, target_name},
     mix::requests,
     plan::BenchPlan,
-    report::{BenchReport, FORM, ReportedInput, ReportedModel},
+    report::{BenchReport, FORM, ReportedModel},
     saved,
     text::{self, level_name, rate},
 };
@@ -25,6 +27,7 @@ use crate::{
     error::Failure,
     infer::{self, runtime, unless_interrupted},
     pipeline::new::save,
+    stopped::Stopped,
     ui::{self, Look},
 };
 
@@ -39,9 +42,6 @@ const DEVIATIONS: f64 = 3.0;
 /// Note on what the verdicts of a comparison do not cover.
 pub(super) const NOT_COVERED: &str = "note: intervals cover what varies within a run; noise from run to run and other load of the \
     machine are not in them";
-
-/// Maximum number of inputs in a warning.
-const MAX_SHOWN: usize = 4;
 
 /// Runs `ovms bench`.
 pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
@@ -86,35 +86,38 @@ impl BenchPlan {
             Ok((server, batching))
         };
         let (server, batching) = unless_interrupted(asked).await?;
-        let flags = self.flags(&self.job.base(&model)?);
-        let (levels, stopped) = measure(&self, &traffic).await?;
-        let mut report = self.report(&model, levels, stopped.is_some());
-        report.findings.extend(self.unmeasured(&report));
+        let mut report = self.report(&model);
         report.server = server;
         report.served = Some(ReportedModel {
             versions: model.versions.clone(),
             platform: Some(model.platform.clone()).filter(|it| !it.is_empty()),
             batching,
         });
-        report.flags = Some(flags);
+        report.flags = Some(self.flags(&self.job.base(&model)?));
         report.inputs = inputs;
         report.started_at = started_at
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
+        if let Some(before) = &self.before {
+            // Before minutes of a load that says nothing.
+            gate(before, &report, &self.verdict)?;
+        }
+        let (levels, stopped) = measure(&self, &traffic).await?;
+        (report.levels, report.interrupted) = (levels, stopped.is_some());
+        if let Some(before) = &self.before {
+            report.comparison = compared(&before.levels, &report.levels);
+            report.differs = differing(before, &report);
+        }
+        let conditions = self.verdict.fail_if.iter();
+        let findings = conditions.flat_map(|it| it.findings(&report.levels, &report.comparison));
+        report.findings = findings.collect();
+        report.findings.extend(self.unmeasured(&report));
         self.show(&report)?;
         self.judge(&report, stopped)
     }
 
-    fn report(
-        &self,
-        model: &ModelMetadata,
-        levels: Vec<LevelReport>,
-        interrupted: bool,
-    ) -> BenchReport {
-        let before = self.before.as_ref();
-        let comparison = before.map_or_else(Vec::new, |before| compared(&before.levels, &levels));
-        let conditions = self.verdict.fail_if.iter();
-        let findings = conditions.flat_map(|it| it.findings(&levels, &comparison));
+    /// Returns a report without figures, and without what the server tells.
+    fn report(&self, model: &ModelMetadata) -> BenchReport {
         BenchReport {
             ovms_bench: FORM,
             model: model.name.clone(),
@@ -132,10 +135,11 @@ impl BenchPlan {
             },
             inputs: Vec::new(),
             seed: self.seed,
-            interrupted,
-            findings: findings.collect(),
-            levels,
-            comparison,
+            interrupted: false,
+            levels: Vec::new(),
+            comparison: Vec::new(),
+            differs: Vec::new(),
+            findings: Vec::new(),
         }
     }
 
@@ -206,9 +210,7 @@ impl BenchPlan {
                  without `--against` replaces it"
             ));
         }
-        for warning in self.before.iter().flat_map(|it| differences(it, report)) {
-            ui::warn(&warning);
-        }
+        tell(&report.differs);
         for warning in uncertain(report) {
             ui::warn(&warning);
         }
@@ -273,27 +275,6 @@ async fn server_of(client: &Client) -> Option<String> {
     Some(format!("{} {}", metadata.name, metadata.version))
 }
 
-/// Returns what makes two reports hard to compare.
-pub(super) fn differences(before: &BenchReport, report: &BenchReport) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if before.model != report.model {
-        let (before, model) = (&before.model, &report.model);
-        warnings.push(format!(
-            "warning: the report of `--against` is of `{before}`, and this one of `{model}`"
-        ));
-    }
-    // Reports of earlier versions do not tell.
-    let is_told = !before.inputs.is_empty() && !report.inputs.is_empty();
-    if is_told && before.inputs != report.inputs {
-        let (old, new) = (listed(&before.inputs), listed(&report.inputs));
-        warnings.push(format!(
-            "warning: the report of `--against` has other inputs: {old}, and this one {new}; their \
-             figures are of different work"
-        ));
-    }
-    warnings
-}
-
 /// Returns what could not be compared, because the windows vary too much or do not agree.
 pub(super) fn uncertain(report: &BenchReport) -> Vec<String> {
     let warning = |it: &Comparison| {
@@ -313,16 +294,6 @@ pub(super) fn uncertain(report: &BenchReport) -> Vec<String> {
         })
     };
     report.comparison.iter().filter_map(warning).collect()
-}
-
-/// Lists inputs, the first few of them.
-fn listed(inputs: &[ReportedInput]) -> String {
-    let shown = inputs.iter().take(MAX_SHOWN).map(ToString::to_string);
-    let mut listed = shown.collect::<Vec<_>>().join(", ");
-    if let Some(more) = inputs.len().checked_sub(MAX_SHOWN).filter(|it| *it > 0) {
-        listed.extend([", and ", &more.to_string(), " more"]);
-    }
-    listed
 }
 
 /// Returns what is to be known before the figures are believed.
@@ -381,28 +352,8 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 mod tests {
     use ovms::client::load::{Difference, MetricDifference};
 
-    use super::{Comparison, LevelEnd, differences, notes, uncertain};
+    use super::{Comparison, LevelEnd, notes, uncertain};
     use crate::bench::report::{example, example_of_one_window};
-
-    #[test]
-    fn reports_of_other_work_are_told() {
-        let (before, mut after) = (example(), example());
-        assert_eq!(differences(&before, &after), [""; 0]);
-        after.inputs[0].shape[0] = 8;
-        insta::assert_snapshot!(differences(&before, &after).join("\n"), @"warning: the report of `--against` has other inputs: `x` FP32 (1,10), and this one `x` FP32 (8,10); their figures are of different work");
-        let input = after.inputs[0].clone();
-        after.inputs = vec![input; 6];
-        after.model = "other".to_owned();
-        insta::assert_snapshot!(differences(&before, &after).join("\n"), @"
-        warning: the report of `--against` is of `resnet`, and this one of `other`
-        warning: the report of `--against` has other inputs: `x` FP32 (1,10), and this one `x` FP32 (8,10), `x` FP32 (8,10), `x` FP32 (8,10), `x` FP32 (8,10), and 2 more; their figures are of different work
-        ");
-        // What does not tell its inputs is compared as it is.
-        let mut old = before;
-        old.inputs.clear();
-        after.model = old.model.clone();
-        assert_eq!(differences(&old, &after), [""; 0]);
-    }
 
     #[test]
     fn a_comparison_that_tells_nothing_is_warned_of() {

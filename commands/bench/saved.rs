@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{
     args::{BenchArgs, BenchFormat},
-    csv, html,
+    csv,
+    differences::{differing, gate, tell},
+    html,
     plan::{check_verdict, read_report},
-    run::{NOT_COVERED, compared, differences, found, uncertain, write},
+    run::{NOT_COVERED, compared, found, uncertain, write},
     text,
 };
 use crate::{
@@ -36,6 +38,8 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
         return Ok(());
     };
     let (before, mut report) = (read_report(against)?, read_report(path)?);
+    gate(&before, &report, &verdict)?;
+    report.differs = differing(&before, &report);
     report.comparison = compared(&before.levels, &report.levels);
     if report.comparison.is_empty() {
         let (before, after) = (against.display(), path.display());
@@ -66,10 +70,8 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
         write(page, html::report(&report))?;
     }
     ui::note(NOT_COVERED);
-    for warning in differences(&before, &report)
-        .into_iter()
-        .chain(uncertain(&report))
-    {
+    tell(&report.differs);
+    for warning in uncertain(&report) {
         ui::warn(&warning);
     }
     match report.findings.as_slice() {

@@ -233,11 +233,21 @@ impl CheckReport {
     /// Creates the report of what is not there, with the failure's text.
     pub(crate) fn absent(kind: CheckedKind, file: &Path, failure: &Failure) -> Self {
         let mut report = Self::new(kind, file, Vec::new(), Vec::new());
+        report.add(failure);
+        report
+    }
+
+    /// Adds a failure as an error of the file as a whole.
+    pub(crate) fn add(&mut self, failure: &Failure) {
         let mut error = Diagnostic::new(Severity::Error, failure.line());
         error.hint = failure.hints().first().cloned();
-        error.file = Some(report.file.as_str().into());
-        report.found.errors.push(error);
-        report
+        error.file = Some(self.file.as_str().into());
+        self.found.errors.push(error);
+    }
+
+    /// Returns whether nothing was checked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.servables.is_empty()
     }
 
     /// Returns the worst verdict.
@@ -268,14 +278,12 @@ impl CheckReport {
             }
             text.push('\n');
         }
-        let servables = self.kind.plural();
-        text + &match self.servables.len() {
-            0 => format!("no {servables} in the file\n"),
-            several @ 2.. if self.verdict() == CheckVerdict::Ok => {
-                format!("{several} {servables}: no errors\n")
-            }
-            _ => String::new(),
+        let count = self.servables.len();
+        if count > 1 && self.verdict() == CheckVerdict::Ok {
+            let count = count.to_string();
+            text.extend([&count, " ", &self.kind.plural(), ": no errors\n"]);
         }
+        text
     }
 
     /// Returns the result as an exit code, with a summary in one sentence.

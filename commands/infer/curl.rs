@@ -14,7 +14,7 @@ use ovms::{
 };
 
 use super::{
-    failure,
+    call_failure,
     feed::RequestFeed,
     job::Job,
     run::ask,
@@ -128,7 +128,7 @@ pub(super) fn sequences(
 }
 
 fn refused(error: RequestError) -> Failure {
-    failure::client(ClientError::Request(error))
+    call_failure::client(ClientError::Request(error))
 }
 
 /// Creates every request of the job.

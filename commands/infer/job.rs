@@ -14,7 +14,7 @@ use ovms::{
 
 use super::{
     args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs},
-    failure,
+    call_failure, failure,
     run::{Show, Task},
     sequence::Sequence,
     stream,
@@ -182,7 +182,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
         .iter()
         .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()
-        .map_err(|error| failure::client(ClientError::Request(error)))?;
+        .map_err(|error| call_failure::client(ClientError::Request(error)))?;
     args.credentials.add_to(&mut headers)?;
     Ok(ClientOptions {
         address,

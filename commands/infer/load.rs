@@ -15,9 +15,10 @@ use ovms::client::{
 };
 use serde::Serialize;
 
-use super::failure;
+use super::call_failure;
 use crate::{
     error::{Failure, FailureKind},
+    stopped::{Signals, Stopped},
     ui::{self, Look, Table},
 };
 
@@ -40,25 +41,26 @@ pub(super) async fn run(
     }];
     let lanes = plan.target.max_in_flight();
     let traffic = Traffic::new(client, requests, TrafficKind::Unary, lanes, 0);
-    let traffic = traffic.map_err(failure::client)?;
+    let traffic = traffic.map_err(call_failure::client)?;
     let load = LoadRun::new(plan);
-    let interrupted = tokio::select! {
+    let mut signals = Signals::listen()?;
+    let stopped = tokio::select! {
         result = load.run(&traffic, pending()) => {
             result.map_err(failed)?;
-            false
+            None
         }
-        () = draw(&load, plan) => false,
-        _ = tokio::signal::ctrl_c() => true,
+        () = draw(&load, plan) => None,
+        signal = signals.next() => Some(signal),
     };
     let report = LoadFigures::of(load.report());
     print(&report, is_json)?;
-    outcome(&report, interrupted)
+    outcome(&report, stopped)
 }
 
 /// Returns the failure of a run.
 pub(crate) fn failed(error: LoadRunError) -> Failure {
     match error {
-        LoadRunError::Client(error) => failure::client(error),
+        LoadRunError::Client(error) => call_failure::client(error),
         LoadRunError::Timer(_) => Failure::of(FailureKind::SystemPart, &error),
     }
 }
@@ -175,12 +177,11 @@ fn print(report: &LoadFigures, is_json: bool) -> Result<(), Failure> {
     ui::print(format!("\n{}", table.draw(look)))
 }
 
-/// Returns the result of the measurement: interruption and failures show in the exit code.
-fn outcome(report: &LoadFigures, interrupted: bool) -> Result<(), Failure> {
+/// Returns the result of the measurement: signals and failures show in the exit code.
+fn outcome(report: &LoadFigures, stopped: Option<Stopped>) -> Result<(), Failure> {
     let (done, failed) = (report.ok + report.failed, report.failed);
-    if interrupted {
-        let text = format!("interrupted after {done} requests");
-        return Err(Failure::interrupted(text));
+    if let Some(stopped) = stopped {
+        return Err(stopped.failure(done));
     }
     if failed > 0 {
         return Err(Failure::failed(format!(
@@ -225,7 +226,7 @@ mod tests {
         Latencies, LoadFigures, measurement_json, measurement_table, milliseconds, outcome,
         thousandths,
     };
-    use crate::{error::Failure, ui::Look};
+    use crate::{error::Failure, stopped::Stopped, ui::Look};
 
     fn report(failed: u64) -> LoadFigures {
         LoadFigures {
@@ -283,13 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_interruptions_are_reported() {
+    fn failures_and_signals_are_reported() {
         let text = |result: Result<(), Failure>| result.err().map(|failure| failure.text());
-        assert_eq!(text(outcome(&report(0), false)), None);
-        let failed = text(outcome(&report(2), false)).unwrap();
+        assert_eq!(text(outcome(&report(0), None)), None);
+        let failed = text(outcome(&report(2), None)).unwrap();
         assert_eq!(failed, "error: 2 of 1000 requests failed\n");
-        let interrupted = text(outcome(&report(2), true)).unwrap();
-        assert_eq!(interrupted, "error: interrupted after 1000 requests\n");
+        for (signal, what) in [
+            (Stopped::Interrupted, "interrupted"),
+            (Stopped::Terminated, "terminated"),
+        ] {
+            let stopped = text(outcome(&report(2), Some(signal))).unwrap();
+            assert_eq!(stopped, format!("error: {what} after 1000 requests\n"));
+        }
     }
 
     #[test]

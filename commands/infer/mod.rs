@@ -7,6 +7,7 @@
 //! of a file or of standard input. `wait` is for what is not ready yet. The client itself is in [`ovms::client`].
 
 mod args;
+mod call_failure;
 mod curl;
 mod explain;
 mod failure;
@@ -30,11 +31,9 @@ pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
     model_name, parameter,
 };
+pub(crate) use call_failure::client as client_failure;
 pub(crate) use explain::explanation;
-pub(crate) use failure::{
-    address as address_failure, client as client_failure, input as input_failure,
-    tls as tls_failure,
-};
+pub(crate) use failure::{address as address_failure, input as input_failure, tls as tls_failure};
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use handshake::handshake;
 pub(crate) use job::{Job, inputs, inputs_within};

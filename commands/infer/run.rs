@@ -14,7 +14,7 @@ use ovms::{
 
 use super::{
     args::{Format, InferArgs, LoadArgs, OutputArgs, TextFormat},
-    curl, explain, failure,
+    call_failure, curl, explain, failure,
     feed::RequestPlan,
     handshake,
     job::Job,
@@ -200,7 +200,7 @@ impl Job {
             ClientError::Refused(refusal) => image_named(&refusal.message, &images),
             _ => None,
         };
-        let failure = failure::client(error);
+        let failure = call_failure::client(error);
         file.into_iter().fold(failure, Failure::detail)
     }
 
@@ -301,11 +301,11 @@ pub(super) async fn why(
         && let Some(status) = not_ready(client, name).await
     {
         if let Some(failed) = failed_to_load(&status) {
-            return failure::not_loaded(error, &failed);
+            return call_failure::not_loaded(error, &failed);
         }
         let is_coming = |state: &str| matches!(state, "START" | "LOADING");
         if (status.versions.iter()).any(|version| is_coming(&version.state)) {
-            return failure::not_yet(error, &states(&status));
+            return call_failure::not_yet(error, &states(&status));
         }
     }
     if let (Some(name), Some(client)) = (unknown, client) {
@@ -314,16 +314,16 @@ pub(super) async fn why(
             .as_ref()
             .is_some_and(|known| known.iter().any(|known| known == name));
         if has && server.api.is_tfs() && is_graph(server, name).await {
-            return failure::of_graph(error, server.api);
+            return call_failure::of_graph(error, server.api);
         }
         // A path that a server does not have is not found either.
         if known.is_some() || server.api.is_grpc() {
-            return failure::unknown_model(error, name, known.as_deref());
+            return call_failure::unknown_model(error, name, known.as_deref());
         }
     }
     // Whoever speaks another protocol answers something, or hangs up.
     if let ClientError::Timeout { .. } = error {
-        return failure::client(error);
+        return call_failure::client(error);
     }
     let is_strange = match &error {
         ClientError::Unreachable { .. }
@@ -338,19 +338,19 @@ pub(super) async fn why(
     let spoken = Client::spoken_apis(server).await;
     match spoken.first() {
         Some(&api) if !spoken.contains(&server.api) => {
-            return failure::other_api(&server.address.to_string(), server.api, api);
+            return call_failure::other_api(&server.address.to_string(), server.api, api);
         }
         None if is_strange => {
             if let Some(found) = Client::foreign_answer(server).await {
-                return failure::foreign(&error, &server.address, server.api, &found);
+                return call_failure::foreign(&error, &server.address, server.api, &found);
             }
         }
         _ => {}
     }
     match (unknown, model) {
-        (Some(name), _) => failure::unknown_model(error, name, None),
-        (None, Some(_)) => failure::client(error),
-        (None, None) => failure::no_list(error),
+        (Some(name), _) => call_failure::unknown_model(error, name, None),
+        (None, Some(_)) => call_failure::client(error),
+        (None, None) => call_failure::no_list(error),
     }
 }
 

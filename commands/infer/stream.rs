@@ -20,7 +20,7 @@ use ovms::client::{
 
 use super::{
     args::{Format, TextFormat, of_stdin},
-    failure,
+    call_failure,
     feed::{Origin, RequestFeed, RequestPlan, Role},
     outputs,
     sequence::{Writer, listen},
@@ -157,7 +157,7 @@ pub(in crate::infer) async fn run(
     server: &ClientOptions,
 ) -> Result<(), Failure> {
     let feed = RequestFeed::new(&plan.requests, inputs, base, model)?;
-    let (requests, answers) = client.stream().map_err(failure::client)?;
+    let (requests, answers) = client.stream().map_err(call_failure::client)?;
     let (sent, unread) = (Cell::new(0), Cell::new(0));
     let writer = Writer::start()?;
     let passes_over = PassesOver {
@@ -231,7 +231,7 @@ async fn send_all(
             (Err(failure), _) => return Err(failure),
         };
         let taken = requests.send(&request).await;
-        if !taken.map_err(|error| failure::client(error.into()))? {
+        if !taken.map_err(|error| call_failure::client(error.into()))? {
             return Ok(());
         }
         sent.set(sent.get() + 1);
@@ -394,7 +394,7 @@ impl Talk<'_> {
     }
 
     fn ended(&self, error: ClientError) -> Failure {
-        let failure = failure::client(error);
+        let failure = call_failure::client(error);
         match self.came - self.errors {
             0 => failure,
             answers => failure.hint(format!("{} came before that", counted(answers, "answer"))),

@@ -137,9 +137,8 @@ impl Wait {
                     return Failure::new(kind, format!("{text}: {address} does not answer"));
                 }
                 let last = self.why(error).await;
-                let failure = Failure::new(last.kind(), format!("{text}: {}", last.line()));
-                let hints = last.hints().iter().cloned();
-                hints.fold(failure, Failure::hint)
+                let text = format!("{text}: {}", last.line());
+                last.retold(text)
             }
         }
     }

@@ -64,9 +64,9 @@ Examples:
   ovms pipeline check config.json ocr --no-custom-nodes
   ovms pipeline check config.json --output json
 
-Exit codes: 0 no errors, also if there are no pipelines; 1 an error in any of the pipelines, or in \
-the file; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME \
-that no pipeline of the file has.";
+Exit codes: 0 no errors; 1 an error in any of the pipelines, or in the file, or no pipelines to \
+check; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME that \
+no pipeline of the file has.";
 
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
@@ -97,7 +97,17 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let mut facts = ConfigurationFacts::new(&file);
     facts.runs_custom_nodes = !args.no_custom_nodes;
     facts.environment = args.python_environment;
-    let report = report(path, &file, &facts, name);
+    let mut report = report(path, &file, &facts, name);
+    if report.is_empty() {
+        let failure = no_pipelines(path, &file);
+        if args.output.is_json() {
+            report.add(&failure);
+            stdout.print(&report.json())?;
+        } else {
+            stdout.print(&look.message(&report.text()))?;
+        }
+        return Err(failure);
+    }
     stdout.print(&match args.output.is_json() {
         true => report.json(),
         false => look.message(&report.text()),
@@ -108,6 +118,17 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
         }
         end => end,
     }
+}
+
+/// Returns the failure for a file without pipelines: a check of nothing has not passed.
+fn no_pipelines(path: &Path, file: &FileConfig) -> Failure {
+    let text = format!(
+        "the configuration file {} has no pipelines to check",
+        path.display()
+    );
+    super::refused(file, Failure::failed(text)).hint(
+        "they are listed in pipeline_config_list; `ovms serve --check` checks all of a configuration file",
+    )
 }
 
 /// Rejects a name that no pipeline of the file has.

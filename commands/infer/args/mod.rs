@@ -84,7 +84,7 @@ Examples:
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
-reached; 130 Ctrl-C.";
+reached; 130 Ctrl-C; 143 SIGTERM of a load, which shows what was measured until then.";
 
 /// Usage lines, one for each mode.
 const USAGE: &str = "\

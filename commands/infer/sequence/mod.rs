@@ -19,7 +19,7 @@ use tokio::{
     sync::watch,
 };
 
-use super::failure;
+use super::call_failure;
 use crate::error::Failure;
 
 pub(super) use plan::{Plan, Sequence, SequenceArgs};
@@ -127,7 +127,7 @@ fn explain_step(error: SequenceError) -> Failure {
             .find(|(text, _)| refusal.message.contains(text)),
         _ => None,
     };
-    let failure = failure::client(error);
+    let failure = call_failure::client(error);
     match hint {
         Some((_, hint)) => failure.hint(*hint),
         None => failure,

@@ -6,7 +6,7 @@ use super::{
     Batches,
     model::BatchModel,
     rows::BatchItem,
-    sizes::{BatchSizes, SizeSearch, Verdict},
+    sizes::{BatchSizes, CANDIDATES, SizeSearch, Verdict},
     stored::{Measured, StoredSizes},
 };
 use crate::{
@@ -169,7 +169,12 @@ impl Loading<'_, '_> {
 
     /// Measures one size after the other.
     fn measure(&mut self, mut slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
-        let begun = Instant::now();
+        let (model, begun) = (self.load.name, Instant::now());
+        let tried = listed(&CANDIDATES);
+        tracing::info!(
+            model,
+            "measuring batches of {tried} rows, for {LIMIT:?} at most"
+        );
         let wanted: Vec<usize> = (0..self.outputs.len()).collect();
         let mut seed = 1;
         let request = self.request(&mut seed)?;
@@ -214,7 +219,15 @@ impl Loading<'_, '_> {
             }
             last = started.elapsed();
         }
-        Ok((search.found(), models))
+        let found = search.found();
+        let kept: Vec<usize> = found.list.iter().map(|size| size.rows).collect();
+        let kept = match kept.as_slice() {
+            [] => "none".to_owned(),
+            kept => format!("{} rows", listed(kept)),
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        tracing::info!(model, "measured batches in {seconds:.1} s; kept: {kept}");
+        Ok((found, models))
     }
 
     /// Refuses what does not go together with batches.
@@ -281,6 +294,12 @@ impl Loading<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Lists sizes.
+fn listed(sizes: &[usize]) -> String {
+    let sizes = sizes.iter().map(ToString::to_string);
+    sizes.collect::<Vec<_>>().join(", ")
 }
 
 /// Compares an output of a request alone with that of the same request in a batch.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_BATCH_SIZES: usize = 3;
 
 /// Sizes that are measured.
-const CANDIDATES: [usize; 5] = [2, 4, 8, 16, 32];
+pub(super) const CANDIDATES: [usize; 5] = [2, 4, 8, 16, 32];
 
 /// Least throughput of a batch, of that of requests alone. What a request costs beside its inference makes
 /// less of a gain, and measurements vary.

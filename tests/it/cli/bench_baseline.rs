@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::bench::{ENDLESS, SHORT, bench, loaded, report};
 use crate::support::{
     Server, cli,
-    infer::{GRPC, interrupt, signal},
+    infer::{GRPC, REST, interrupt, signal},
     repository,
 };
 
@@ -200,6 +200,7 @@ fn two_saved_reports_are_compared_without_a_server() {
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["comparison"][0]["unstable"], false);
     assert_eq!(report["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(report["differs"], serde_json::json!([]));
     let saved = run(&["--save=other.json"]);
     assert_eq!(saved.code, Some(64), "{}", saved.stderr);
     fs::write(
@@ -214,4 +215,65 @@ fn two_saved_reports_are_compared_without_a_server() {
         "{}",
         other.stderr
     );
+}
+
+#[test]
+fn a_gate_by_a_report_of_other_work_does_not_pass() {
+    let server = Server::shared("dummy");
+    let (folder, saved) = &base(server, &[]);
+    let mut other: Value = serde_json::from_slice(&fs::read(saved).unwrap()).unwrap();
+    other["model"] = "resnet".into();
+    let before = folder.path().join("other.json");
+    fs::write(&before, other.to_string()).unwrap();
+    let before = before.to_str().unwrap();
+    let shown = |text: &str| text.replace(folder.path().to_str().unwrap(), "DIR");
+    let gate = ["--against", before, "--fail-if=worse>5%"];
+    // Nothing is measured for it, and a saved report is not compared.
+    let live = bench(server, GRPC, &[&["dummy"], &gate[..], &ENDLESS].concat());
+    let of_files = cli::run(cli::command().args(["bench", saved]).args(gate));
+    for run in [&live, &of_files] {
+        assert_eq!(run.text(), "");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&run.failure()), @"
+            exit 1
+            error: `--fail-if worse` cannot judge by DIR/other.json, which is of other work: model dummy here, resnet there
+            hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
+            ");
+        }
+    }
+    let rest = ["dummy", "--against", saved, "--fail-if=worse"];
+    let run = bench(server, REST, &[&rest[..], &ENDLESS].concat());
+    insta::assert_snapshot!(shown(&run.failure()), @"
+    exit 1
+    error: `--fail-if worse` cannot judge by DIR/base.json, which is of other work: api kserve-rest here, kserve-grpc there
+    hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
+    ");
+    // Limits judge by the run alone.
+    let limit = ["dummy", "--against", before, "--fail-if=p99>3600s"];
+    let run = bench(server, GRPC, &[&limit[..], &SHORT].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let warning =
+        "warning: the report of `--against` is of other work: model dummy here, resnet there\n";
+    assert!(run.stderr.contains(warning), "{}", run.stderr);
+}
+
+#[test]
+fn settings_that_differ_are_named() {
+    let server = Server::shared("dummy");
+    let (_folder, saved) = &base(server, &[]);
+    let flags =
+        "--interval=150ms --windows=3 --max-trials=3 --warmup=3 --output=json --stability=1000";
+    let against = ["dummy", "--against", saved];
+    let flags: Vec<&str> = flags.split(' ').collect();
+    let run = bench(server, GRPC, &[&against[..], &flags].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let line = "note: the report of `--against` has other settings: interval 150ms here, 100ms there; windows 3 \
+                here, 2 there; max-trials 3 here, 2 there; warmup 3 here, 2 there\n";
+    assert!(run.stderr.contains(line), "{}", run.stderr);
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(
+        report["differs"][0],
+        serde_json::json!({"setting": "interval", "before": "100ms", "after": "150ms"})
+    );
+    assert_eq!(report["differs"].as_array().unwrap().len(), 4, "{report}");
 }

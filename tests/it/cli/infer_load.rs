@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{
     Server, busy,
     cli::words,
-    infer::{GRPC, command, failures, infer, interrupt, json},
+    infer::{GRPC, command, failures, infer, json, signal},
     steps::ALL,
 };
 
@@ -24,8 +24,8 @@ const REFUSED: [&str; 4] = [
     "--concurrency=2",
 ];
 
-/// Starts an endless load, presses Ctrl-C when the server is busy, and waits for the end.
-fn interrupted(server: &Server, api: &str, flags: &[&str]) -> Output {
+/// Starts an endless load, sends a signal when the server is busy, and waits for the end.
+fn stopped(server: &Server, api: &str, name: &str, flags: &[&str]) -> Output {
     let before = server.processor_time();
     let child = command(server, api)
         .args(["dummy", "--zeros", "--duration=1m"])
@@ -35,7 +35,7 @@ fn interrupted(server: &Server, api: &str, flags: &[&str]) -> Output {
         .spawn()
         .unwrap();
     busy::wait_running(server, before);
-    interrupt(&child);
+    signal(&child, name);
     child.wait_with_output().unwrap()
 }
 
@@ -157,21 +157,23 @@ fn a_warm_up_that_is_refused_ends_the_load() {
 }
 
 #[test]
-fn ctrl_c_prints_what_was_measured() {
+fn signals_print_what_was_measured() {
     let server = Server::start("dummy");
-    for api in ALL {
-        let output = interrupted(&server, api, &["--output=json", "--concurrency=3"]);
-        assert_eq!(output.status.code(), Some(130));
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let ok = report["ok"].as_u64().unwrap();
-        assert!(ok > 0, "{report}");
-        assert_eq!(report["failed"], 0);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(text, format!("error: interrupted after {ok} requests\n"));
+    for (name, code, what) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
+        for api in ALL {
+            let output = stopped(&server, api, name, &["--output=json", "--concurrency=3"]);
+            assert_eq!(output.status.code(), Some(code));
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let ok = report["ok"].as_u64().unwrap();
+            assert!(ok > 0, "{report}");
+            assert_eq!(report["failed"], 0);
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(text, format!("error: {what} after {ok} requests\n"));
+        }
+        let table = stopped(&server, GRPC, name, &[]);
+        assert_eq!(table.status.code(), Some(code));
+        assert_eq!(String::from_utf8_lossy(&table.stdout).lines().count(), 2);
     }
-    let table = interrupted(&server, GRPC, &[]);
-    assert_eq!(table.status.code(), Some(130));
-    assert_eq!(String::from_utf8_lossy(&table.stdout).lines().count(), 2);
 }
 
 #[test]

@@ -119,6 +119,85 @@ fn answers_fit_their_schemas() {
     assert!(stream[0]["error"].is_string(), "{stream:?}");
 }
 
+/// Parses the last line of stderr, which has to fit the schema of errors.
+fn error(run: &Run) -> Value {
+    let line = run.stderr.lines().last().unwrap_or_default();
+    let value: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{}", run.stderr));
+    fits("error", std::slice::from_ref(&value));
+    assert_eq!(value["exit_code"].as_i64(), run.code.map(i64::from));
+    assert_eq!(run.text(), "");
+    value
+}
+
+#[test]
+fn errors_are_one_line_where_that_is_asked_for() {
+    let server = Server::start("dummy");
+    let asked = |api: &str, args: &[&str]| {
+        let flags = [args, &["--error-format=json", "--output=json"]].concat();
+        error(&infer(&server, api, &flags))
+    };
+    for (api, code) in [
+        (GRPC, json!("NOT_FOUND")),
+        (REST, json!(404)),
+        (TFS_REST, json!(404)),
+    ] {
+        let gone = asked(api, &["gone", "--zeros"]);
+        assert_eq!((&gone["kind"], &gone["code"]), (&json!("refused"), &code));
+        assert_eq!(gone["hints"], json!(["the server has `dummy`"]));
+        let waited = asked(api, &["gone", "--status", "--wait=10ms"]);
+        assert_eq!(
+            (&waited["kind"], &waited["code"]),
+            (&json!("refused"), &code)
+        );
+        let short = asked(api, &["dummy", "-i", "b=[1]"]);
+        assert_eq!(
+            (&short["kind"], &short["code"]),
+            (&json!("usage"), &Value::Null)
+        );
+    }
+    // A port that takes connections, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("127.0.0.1:{}", silent.local_addr().unwrap().port());
+    for (args, kind, code) in [
+        ("infer m --zeros --url 127.0.0.1:1", "unreachable", 69),
+        ("infer m --no-such-flag", "usage", 64),
+        ("bench m --interval 5", "usage", 64),
+        ("bench m --url 127.0.0.1:1 --timeout 1s", "unreachable", 69),
+        ("pipeline check /nonexistent.json", "failed", 1),
+        ("graph check /nonexistent", "failed", 1),
+        ("serve --port 70000", "usage", 64),
+    ] {
+        let before = [&["--error-format", "json"], &words(args)[..]].concat();
+        let behind = [&words(args)[..], &["--error_format=json"]].concat();
+        for args in [before, behind] {
+            let run = ovms(args);
+            let found = error(&run);
+            assert_eq!(
+                (&found["kind"], run.code),
+                (&json!(kind), Some(code)),
+                "{found}"
+            );
+        }
+    }
+    let late = [
+        "infer",
+        "m",
+        "--zeros",
+        "--error-format=json",
+        "--timeout=100ms",
+    ];
+    let run = ovms([&late[..], &["--api", REST, "--url", &silent]].concat());
+    assert_eq!(error(&run)["kind"], "timeout");
+    // A value that is none is told as everything was told before.
+    let wrong = ovms(words("infer m --error-format xml"));
+    assert_eq!(wrong.code, Some(64));
+    assert!(
+        wrong
+            .stderr
+            .starts_with("error parsing options: invalid value 'xml'")
+    );
+}
+
 #[test]
 fn a_failed_reload_fits_the_schema_of_states() {
     let folder = repository::folder();

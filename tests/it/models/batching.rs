@@ -322,6 +322,10 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     let server = begin();
     let grpc = Grpc::connect(&server);
     let first = config(&grpc, "perceptron");
+    let begun = "measuring batches of 2, 4, 8, 16, 32 rows, for 10s at most model=\"perceptron\"";
+    server.wait_log(begun);
+    let measured = server.wait_log("measured batches in ");
+    assert!(measured.contains(" s; kept: "), "{measured}");
     match &first.dynamic_batching {
         // On any machine, whatever it does beside.
         Some(batching) => assert!((1..=3).contains(&batching.preferred_batch_size.len())),
@@ -335,6 +339,8 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     drop(server);
     let again = begin();
     assert_eq!(config(&Grpc::connect(&again), "perceptron"), first);
+    let log = again.log();
+    assert!(!log.contains("measuring batches"), "{log}");
     drop(again);
     let sizes = json!({"alone": {"secs": 0, "nanos": 2000}, "list": [
         {"rows": 4, "took": {"secs": 0, "nanos": 4000}}]});
