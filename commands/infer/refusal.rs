@@ -8,10 +8,15 @@ use ovms::{
 use crate::ui::{self, counted};
 
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 5] = [
+const REFUSALS: [(&str, &str); 6] = [
     (
         "Sequence ID has not been provided",
         "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
+    ),
+    (
+        "Invalid input batch size - Node: ",
+        "send batches of that size, or set `\"batch_size\": \"-1\"`, which takes any, at the model of that node in the \
+         server's configuration file",
     ),
     (
         "Invalid input batch size",
@@ -338,6 +343,10 @@ mod tests {
         insta::assert_snapshot!(
             refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
             @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid input batch size - Node: two input: b Invalid batch size - Expected: 1; Actual: 2"),
+            @r#"send batches of that size, or set `"batch_size": "-1"`, which takes any, at the model of that node in the server's configuration file"#
         );
         insta::assert_snapshot!(
             refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),

@@ -82,13 +82,10 @@ pub fn check(
     let mut planned = Vec::with_capacity(info.inputs.len());
     for expected in &info.inputs {
         let Some(index) = given.iter().position(|input| input.name == expected.name) else {
-            let is_known =
-                |input: &&InputTensor| info.inputs.iter().any(|it| it.name == input.name);
-            let unknown = given.iter().filter(|input| !is_known(input));
             return Err(Error::invalid(format!(
                 "Missing input with specific name - Required input: {}; the request has: {}",
                 expected.name,
-                listed(unknown.map(|input| &*input.name))
+                strangers(info, &given)
             )));
         };
         planned.push(check_input(expected, given.swap_remove(index), dialect)?);
@@ -99,6 +96,16 @@ pub fn check(
         .map(|input| input.finish(limit, budget))
         .collect::<Result<_>>()?;
     Ok((inputs, wanted))
+}
+
+/// Lists the inputs of a request that a model does not have, or those that are left if it has all of them.
+fn strangers(info: &ServableInfo, given: &[InputTensor]) -> String {
+    let is_known = |name: &str| info.inputs.iter().any(|it| it.name == name);
+    let names = || given.iter().map(|input| &*input.name);
+    match names().all(is_known) {
+        true => listed(names()),
+        false => listed(names().filter(|name| !is_known(name))),
+    }
 }
 
 /// Maximum number of names in an error.

@@ -187,4 +187,18 @@ fn few_names_of_a_request_are_told() {
     let told = refused(&info(), long);
     let expected = format!("Required input: b; the request has: {}…", "é".repeat(64));
     assert!(told.ends_with(&expected), "{told}");
+    // Twice the same stands in for another one.
+    let mut two = info();
+    let other = TensorInfo {
+        name: "c".to_owned(),
+        ..two.inputs[0].clone()
+    };
+    two.inputs.push(other);
+    let mut twice = request("FP32", &[1, 2], raw(8));
+    twice.inputs.push(twice.inputs[0].clone());
+    let told = refused(&two, twice);
+    assert!(
+        told.ends_with("Required input: c; the request has: b"),
+        "{told}"
+    );
 }
