@@ -37,7 +37,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     flags.check = CheckDepth::Syntax;
     let config = configured(flags, args.paths.clone()).map_err(|error| hints::of_flags(&error))?;
     let settings = directives::given_settings(&args.flags)?;
-    let mut printed = Printed::new(settings);
+    let mut printed = Printed::new(settings, config.warnings);
     match &config.source {
         ConfigSource::File { path, .. } => {
             let text = "--print-config is for models that are named by flags or paths";
@@ -74,19 +74,21 @@ struct Printed {
 }
 
 impl Printed {
-    fn new(settings: Vec<(&'static str, Value)>) -> Self {
+    fn new(settings: Vec<(&'static str, Value)>, notes: Vec<String>) -> Self {
         Self {
             settings,
             models: Vec::new(),
             graphs: Vec::new(),
-            notes: Vec::new(),
+            notes,
         }
     }
 
     /// Adds what was found at the paths. Models that the files of graphs list have settings of their own there.
     fn found(&mut self, source: &PathSource, file: &FileConfig) -> Result<(), Failure> {
-        self.notes
-            .extend(file.warnings.iter().map(ToString::to_string));
+        let warnings = file.warnings.iter().map(ToString::to_string);
+        let refused = file.refused.iter();
+        let refused = refused.map(|it| format!("`{}` is not in it: {}", it.name, it.reason));
+        self.notes.extend(warnings.chain(refused));
         let paths = source.paths.iter().chain(&source.repository);
         let named: Vec<PathBuf> = paths
             .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
