@@ -5,13 +5,18 @@ use ovms::{
     tensor::DataType,
 };
 
-use crate::ui::counted;
+use crate::ui::{self, counted};
 
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 5] = [
+const REFUSALS: [(&str, &str); 6] = [
     (
         "Sequence ID has not been provided",
         "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
+    ),
+    (
+        "Invalid input batch size - Node: ",
+        "send batches of that size, or set `\"batch_size\": \"-1\"`, which takes any, at the model of that node in the \
+         server's configuration file",
     ),
     (
         "Invalid input batch size",
@@ -57,7 +62,7 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
     if let Some(hints) = transposed(message) {
         return hints;
     }
-    if let Some(hint) = declared(message) {
+    if let Some(hint) = declared(message).or_else(|| misfit(message)) {
         return vec![hint];
     }
     match refusal.is_unauthenticated() {
@@ -161,6 +166,44 @@ fn transposed(message: &str) -> Option<Vec<String>> {
         _ => return None,
     };
     Some(hints.iter().map(|hint| (*hint).to_owned()).collect())
+}
+
+/// Returns how an input is given that was written with another datatype or shape than its model has:
+/// `Invalid input precision - Expected: I64; Actual: FP32; input name: x`.
+fn misfit(message: &str) -> Option<String> {
+    let (what, rest) = message.split_once(" - Expected: ")?;
+    let (expected, rest) = rest.split_once("; Actual: ")?;
+    let (_, name) = rest.split_once("; input name: ")?;
+    if what == "Invalid input precision" {
+        let mut all = DataType::ALL.into_iter();
+        let dtype = all.find(|dtype| dtype.precision() == expected)?.kserve();
+        let input = ui::shell_word(&format!("{name}:{dtype}"));
+        return Some(format!(
+            "`{name}` is {dtype}: leave the datatype out, or write `-i {input}=…`"
+        ));
+    }
+    if !matches!(
+        what,
+        "Invalid input shape" | "Invalid number of shape dimensions"
+    ) {
+        return None;
+    }
+    let shape = expected.strip_prefix('(')?.strip_suffix(')')?;
+    let lengths = shape
+        .split(',')
+        .map(|length| match length.parse::<usize>() {
+            Ok(_) => length,
+            // What may vary is up to the value.
+            Err(_) => "N",
+        });
+    let shape = lengths.collect::<Vec<_>>().join(",");
+    let input = ui::shell_word(&format!("{name}::{shape}"));
+    Some(match expected {
+        "()" => format!("`{name}` is a single number: `-i {name}=1`"),
+        _ => format!(
+            "`{name}` takes the shape {expected}: give an array of it, or write `-i {input}=…`"
+        ),
+    })
 }
 
 /// Returns how an input is given as a handler of `ovms graph new` declares it, which refuses others:
@@ -302,6 +345,10 @@ mod tests {
             @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
         );
         insta::assert_snapshot!(
+            refused("Invalid input batch size - Node: two input: b Invalid batch size - Expected: 1; Actual: 2"),
+            @r#"send batches of that size, or set `"batch_size": "-1"`, which takes any, at the model of that node in the server's configuration file"#
+        );
+        insta::assert_snapshot!(
             refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
             @"
         the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
@@ -330,6 +377,34 @@ mod tests {
     }
 
     #[test]
+    fn datatypes_and_shapes_that_do_not_fit_are_said_as_flags() {
+        insta::assert_snapshot!(
+            refused("Invalid input precision - Expected: I64; Actual: FP32; input name: x"),
+            @"`x` is INT64: leave the datatype out, or write `-i x:INT64=…`"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid input precision - Expected: STRING; Actual: FP32; input name: a b"),
+            @"`a b` is BYTES: leave the datatype out, or write `-i 'a b:BYTES'=…`"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid number of shape dimensions - Expected: (-1,10); Actual: (10); input name: x"),
+            @"`x` takes the shape (-1,10): give an array of it, or write `-i x::N,10=…`"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid input shape - Expected: (1,[2~3]); Actual: (1,5); input name: x"),
+            @"`x` takes the shape (1,[2~3]): give an array of it, or write `-i x::1,N=…`"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid number of shape dimensions - Expected: (); Actual: (1); input name: x"),
+            @"`x` is a single number: `-i x=1`"
+        );
+        assert_eq!(
+            refused("Invalid input shape - Negative: (-1,10); input name: b"),
+            ""
+        );
+    }
+
+    #[test]
     fn channels_on_the_other_side_are_moved_by_the_layout_of_the_server() {
         let shapes = |expected: &str, actual: &str| {
             refused(&format!(
@@ -349,7 +424,8 @@ mod tests {
             ("(1,3,8,3)", "(1,8,3,3)"),
             ("(1,10)", "(1,224,224,3)"),
         ] {
-            assert_eq!(shapes(expected, actual), "", "{expected} {actual}");
+            let hint = shapes(expected, actual);
+            assert!(!hint.contains("NHWC"), "{expected} {actual}: {hint}");
         }
     }
 }

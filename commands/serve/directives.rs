@@ -1,5 +1,5 @@
 //! Actions on model folders and the configuration file instead of serving:
-//! `--list-models`, `--add-to-config`, `--remove-from-config`.
+//! `--list-models`, `--print-config`, `--add-to-config`, `--remove-from-config`.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use ovms::{
 };
 use serde_json::{Value, json};
 
-use super::ServeArgs;
+use super::{ServeArgs, printed};
 use crate::{
     error::Failure,
     pipeline::new::save,
@@ -39,8 +39,9 @@ const DEPTH: usize = 8;
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
     type Directive = fn(&ServeArgs) -> Result<(), Failure>;
     let flags = &args.flags;
-    let asked: [(&str, bool, Option<Directive>); 4] = [
+    let asked: [(&str, bool, Option<Directive>); 5] = [
         ("list_models", flags.list_models, Some(list)),
+        ("print_config", flags.print_config, Some(printed::run)),
         ("add_to_config", flags.add_to_config, Some(add)),
         ("remove_from_config", flags.remove_from_config, Some(remove)),
         // It takes the flags of a server, and begins as one.
@@ -304,7 +305,7 @@ fn refused(path: &Path, error: &EditError) -> Failure {
 type Setting = (&'static str, Value);
 
 /// Collects the settings of a model from the flags, by key of its entry.
-fn given_settings(flags: &Flags) -> Result<Vec<Setting>, Failure> {
+pub(super) fn given_settings(flags: &Flags) -> Result<Vec<Setting>, Failure> {
     let given = flags.given().into_iter();
     let given = given.filter(|(flag, _)| flag.is_key());
     given

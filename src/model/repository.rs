@@ -4,7 +4,10 @@
 //! first of [`FORMATS`] that is complete wins. A base path that holds a model and no version
 //! folder, or is a model file, is version 1.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    io::Read as _,
+    path::{Component, Path, PathBuf},
+};
 
 use super::folders::{FolderSurvey, Ignored, Reason};
 
@@ -65,9 +68,47 @@ const FROM_PYTORCH: &str = "no PyTorch runs here; export it with `torch.onnx.exp
 const FROM_TENSORRT: &str =
     "it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of";
 
+/// Name of the handler of a model of Triton's Python backend.
+const PYTHON_MODEL: &str = "model.py";
+
+/// Name of Triton's file of a model, beside its versions.
+const TRITON: &str = "config.pbtxt";
+
+/// Maximum number of bytes that are looked at of that file.
+const LONGEST: u64 = 1 << 16;
+
+/// Returns whether the version of a folder is that of an ensemble, which has no files of its own. Blocks.
+fn is_ensemble(folder: &Path) -> bool {
+    let Some(file) = folder.parent().map(|parent| parent.join(TRITON)) else {
+        return false;
+    };
+    let mut text = String::new();
+    // Opening a pipe would wait for its other end.
+    let read = file.is_file()
+        && std::fs::File::open(file)
+            .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
+            .is_ok();
+    let mut lines = text.lines().map(str::trim_start);
+    read && lines.any(|line| {
+        let is_platform = line.contains("platform") && line.contains("\"ensemble\"");
+        let is_named = is_platform || line.contains("ensemble_scheduling");
+        is_named && !line.starts_with('#')
+    })
+}
+
 /// Returns what to add to the error of a folder without a model, if there is one in a form of other servers; empty if there
 /// is none. Blocks.
 fn of_others(folder: &Path) -> String {
+    if is_ensemble(folder) {
+        return format!(
+            "; {TRITON} is that of an ensemble: define a pipeline in a configuration file"
+        );
+    }
+    if folder.join(PYTHON_MODEL).is_file() {
+        return format!(
+            "; found {PYTHON_MODEL} of Triton's Python backend: write a graph with a Python node"
+        );
+    }
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     names.sort();
@@ -448,6 +489,23 @@ mod tests {
             said("3", "model.plan"),
             "; found model.plan of TensorRT: it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of"
         );
+        assert_eq!(
+            said("python/1", "model.py"),
+            "; found model.py of Triton's Python backend: write a graph with a Python node"
+        );
+        touch(&root.path().join("ensemble"), &["config.pbtxt"]);
+        let write =
+            |text: &str| fs::write(root.path().join("ensemble/config.pbtxt"), text).unwrap();
+        for text in ["platform: \"ensemble\"", "ensemble_scheduling { step [ ] }"] {
+            write(text);
+            assert_eq!(
+                said("ensemble/1", "notes.txt"),
+                "; config.pbtxt is that of an ensemble: define a pipeline in a configuration file",
+                "{text}"
+            );
+        }
+        write("name: \"ensemble_of_trees\"\n# ensemble_scheduling { }");
+        assert_eq!(said("ensemble/1", "notes.txt"), "");
         assert_eq!(
             said("4", "model.graphdef"),
             "; found model.graphdef of TensorFlow: rename it to *.pb"

@@ -161,5 +161,5 @@ def test_an_empty_request(serve):
         request = service_pb2.ModelInferRequest(model_name="dummy")
         answers = list(stub.ModelStreamInfer(iter([request, request])))
     assert [each.error_message for each in answers] == [
-        "Invalid number of inputs - Expected: 1; Actual: 0"
+        "Invalid number of inputs - Expected: 1; Actual: 0; the model has: b"
     ] * 2

@@ -287,6 +287,13 @@ impl Report {
         }
         let base_path = &model.base_path;
         if storage::is_remote(base_path) {
+            if let Err(error) = storage::check_remote(base_path) {
+                let text = format!(": {}", chain(&error));
+                let found = finding(Severity::Error, &text).hint(error.hint());
+                self.hints.extend(error.hint());
+                self.record(found);
+                return (none, ERROR);
+            }
             // It is for the server to fetch.
             let text = format!(": {base_path} is looked at by the server alone");
             self.record(finding(Severity::Unchecked, &text));
@@ -315,7 +322,7 @@ impl Report {
         if let VersionPolicy::Specific(named) = &model.policy {
             for version in named.iter().filter(|number| !numbers.contains(number)) {
                 let text =
-                    format!(": there is no version {version}, which model_version_policy names");
+                    format!(": there is no version {version}, which its version policy names");
                 self.record(of_policy(&text));
             }
         }

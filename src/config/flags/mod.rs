@@ -335,6 +335,8 @@ flags! {
         check: CheckDepth = CheckDepth::Off, "DEPTH";
         /// List the models below --model-repository-path
         list_models: bool = false, "BOOL";
+        /// Print the configuration file of what the other flags and paths would serve
+        print_config: bool = false, "BOOL";
         /// Add --model-name with --model-path to the file of --config-path; created if missing
         add_to_config: bool = false, "BOOL";
         /// Remove --model-name from the file of --config-path; comments are kept

@@ -46,6 +46,7 @@ impl<'a> PerModel<'a> {
         let TritonSettings {
             sequences,
             model_file,
+            policy,
         } = match found {
             Ok(found) => found,
             // Served without the sequences that it may ask for, all clients would share one state.
@@ -55,6 +56,12 @@ impl<'a> PerModel<'a> {
             }
         };
         model.load.model_file = model_file.map(Into::into);
+        // The flag is for all models, and counts.
+        if let Some(policy) = policy
+            && !self.source.unfit.contains(&"model_version_policy")
+        {
+            model.policy = policy;
+        }
         if let Some(file) = sequences {
             let is_new = model.stateful.is_none();
             let off = match model.load.batching {
@@ -120,5 +127,47 @@ impl<'a> PerModel<'a> {
              {{\"model_config_list\": [{{\"config\": {{\"name\": {name}, \"base_path\": {base_path}{keys}}}}}]}}",
             given.join(", ")
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::PerModel;
+    use crate::config::{Config, ConfigSource, FlagEnvironment, Flags, VersionPolicy};
+
+    #[test]
+    fn the_flag_goes_before_the_policy_of_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("m");
+        fs::create_dir_all(folder.join("1")).unwrap();
+        fs::write(folder.join("1/model.onnx"), "").unwrap();
+        let text = "version_policy { specific { versions: [ 1, 3 ] } }";
+        fs::write(folder.join("config.pbtxt"), text).unwrap();
+        let policy = |flag: Option<&str>, below: &str| {
+            let flags = Flags {
+                model_version_policy: flag.map(str::to_owned),
+                ..Flags::default()
+            };
+            let paths = vec![root.path().to_owned()];
+            let config = Config::from_paths(flags, paths, &FlagEnvironment::default()).unwrap();
+            let ConfigSource::Paths(source) = config.source else {
+                panic!("no paths");
+            };
+            let mut models = PerModel::new(&source, true);
+            models.settings("m", &folder.join(below)).policy
+        };
+        assert_eq!(policy(None, ""), VersionPolicy::Specific(vec![1, 3]));
+        for (flag, expected) in [
+            (r#"{"all": {}}"#, VersionPolicy::All),
+            (r#"{"latest": {}}"#, VersionPolicy::Latest(1)),
+        ] {
+            assert_eq!(policy(Some(flag), ""), expected);
+        }
+        // A version that is named is the one.
+        for below in ["1", "1/model.onnx"] {
+            assert_eq!(policy(None, below), VersionPolicy::default(), "{below}");
+        }
     }
 }

@@ -42,7 +42,8 @@ const EXTENSIONS: [&str; 5] = [
     "statistics",
 ];
 
-const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration";
+const REPOSITORY: &str = "models are loaded and unloaded by the server's configuration: change its file, or the \
+     model folders, which it follows";
 const SETTING: &str = "settings are those of the server's command line";
 
 fn unserved(reason: &str) -> Error {

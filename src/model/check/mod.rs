@@ -55,9 +55,10 @@ pub fn check(
 ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
     if request.inputs.len() != info.inputs.len() {
         return Err(Error::invalid(format!(
-            "Invalid number of inputs - Expected: {}; Actual: {}",
+            "Invalid number of inputs - Expected: {}; Actual: {}; the model has: {}",
             info.inputs.len(),
-            request.inputs.len()
+            request.inputs.len(),
+            listed(info.inputs.iter().map(|input| &*input.name))
         )));
     }
     if let Some(input) = request.inputs.iter().find(|input| input.data == Data::Both) {
@@ -82,8 +83,9 @@ pub fn check(
     for expected in &info.inputs {
         let Some(index) = given.iter().position(|input| input.name == expected.name) else {
             return Err(Error::invalid(format!(
-                "Missing input with specific name - Required input: {}",
-                expected.name
+                "Missing input with specific name - Required input: {}; the request has: {}",
+                expected.name,
+                strangers(info, &given)
             )));
         };
         planned.push(check_input(expected, given.swap_remove(index), dialect)?);
@@ -94,6 +96,38 @@ pub fn check(
         .map(|input| input.finish(limit, budget))
         .collect::<Result<_>>()?;
     Ok((inputs, wanted))
+}
+
+/// Lists the inputs of a request that a model does not have, or those that are left if it has all of them.
+fn strangers(info: &ServableInfo, given: &[InputTensor]) -> String {
+    let is_known = |name: &str| info.inputs.iter().any(|it| it.name == name);
+    let names = || given.iter().map(|input| &*input.name);
+    match names().all(is_known) {
+        true => listed(names()),
+        false => listed(names().filter(|name| !is_known(name))),
+    }
+}
+
+/// Maximum number of names in an error.
+const MOST_NAMES: usize = 8;
+
+/// Maximum number of characters of such a name.
+const LONGEST_NAME: usize = 64;
+
+/// Lists names as an error has them.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names = names.peekable();
+    let first = names.by_ref().take(MOST_NAMES);
+    let mut listed: Vec<String> = first
+        .map(|name| match name.char_indices().nth(LONGEST_NAME) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name.to_owned(),
+        })
+        .collect();
+    if names.peek().is_some() {
+        listed.push("…".to_owned());
+    }
+    listed.join(", ")
 }
 
 /// Returns the shape of the tensor that an input becomes, as far as the request alone determines

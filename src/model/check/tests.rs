@@ -105,9 +105,9 @@ fn each_error_has_its_text() {
     ];
     let texts: Vec<String> = errors.into_iter().map(error).collect();
     insta::assert_snapshot!(texts.join("\n"), @"
-    Invalid number of inputs - Expected: 1; Actual: 2
+    Invalid number of inputs - Expected: 1; Actual: 2; the model has: b
     Passing buffers both in ModelInferRequest::InferInputTensor::contents and in ModelInferRequest::raw_input_contents is not allowed - Passing buffers both in InferInputTensor contents and in raw_input_contents is not allowed. Detected buffer in InferInputTensor contents for input: b
-    Missing input with specific name - Required input: b
+    Missing input with specific name - Required input: b; the request has: c
     Invalid input shape - Negative or zero dimension size is not acceptable: (-1,2); input name: b
     Invalid input precision - Expected: FP32; Actual: INT32; input name: b
     Invalid input precision - Expected: FP32; Actual: FLOAT; input name: b
@@ -164,4 +164,41 @@ fn a_shape_beyond_memory_is_refused_without_allocating() {
     info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
     let huge = request("FP32", &[i64::MAX, i64::MAX], raw(4));
     insta::assert_snapshot!(check(&info, huge).unwrap_err(), @"Invalid content size of tensor proto - Expected: more bytes than memory can hold for shape (9223372036854775807,9223372036854775807); Actual: 4 bytes; input name: b");
+}
+
+#[test]
+fn few_names_of_a_request_are_told() {
+    let mut many = info();
+    many.inputs = (0..9)
+        .map(|index| TensorInfo {
+            name: format!("input{index}"),
+            ..many.inputs[0].clone()
+        })
+        .collect();
+    let mut long = request("FP32", &[1, 2], raw(8));
+    long.inputs[0].name = "é".repeat(100);
+    let refused =
+        |info: &ServableInfo, request| check(info, request).unwrap_err().message().to_owned();
+    let told = refused(&many, long.clone());
+    assert!(
+        told.ends_with("Expected: 9; Actual: 1; the model has: input0, input1, input2, input3, input4, input5, input6, input7, …"),
+        "{told}"
+    );
+    let told = refused(&info(), long);
+    let expected = format!("Required input: b; the request has: {}…", "é".repeat(64));
+    assert!(told.ends_with(&expected), "{told}");
+    // Twice the same stands in for another one.
+    let mut two = info();
+    let other = TensorInfo {
+        name: "c".to_owned(),
+        ..two.inputs[0].clone()
+    };
+    two.inputs.push(other);
+    let mut twice = request("FP32", &[1, 2], raw(8));
+    twice.inputs.push(twice.inputs[0].clone());
+    let told = refused(&two, twice);
+    assert!(
+        told.ends_with("Required input: c; the request has: b"),
+        "{told}"
+    );
 }

@@ -32,6 +32,15 @@ pub fn is_remote(base_path: &str) -> bool {
     split(base_path).is_some()
 }
 
+/// Validates a base path in the cloud, without asking for it.
+///
+/// # Errors
+///
+/// Fails if it is none that any server could look at.
+pub fn check_remote(base_path: &str) -> Result<(), StorageError> {
+    Location::parse(base_path).map(drop)
+}
+
 fn split(base_path: &str) -> Option<(Service, &str)> {
     SCHEMES.iter().find_map(|(scheme, service)| {
         base_path

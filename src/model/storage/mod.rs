@@ -46,7 +46,7 @@ pub use download::DownloadProgress;
 pub use environment::StorageEnvironment;
 pub use error::StorageError;
 pub use listing::{FileIdentity, Object, RemoteVersion};
-pub use location::is_remote;
+pub use location::{check_remote, is_remote};
 pub use options::{StorageLimits, StorageOptions};
 pub use remote::Storage;
 pub use repository::{FoundVersion, Locator, Repository, SourceError};

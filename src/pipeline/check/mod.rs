@@ -13,6 +13,7 @@ pub(super) mod failure;
 mod metadata;
 mod nodes;
 mod order;
+mod rows;
 
 use draft::Draft;
 
@@ -57,6 +58,7 @@ pub fn check(
     let stacks = draft.levels(&order, &reached);
     draft.batches(&stacks);
     let inputs = draft.inputs();
+    draft.rows(&order);
     draft.leave_out_consequences();
     if !draft.found.errors.is_empty() || !draft.found.unchecked.is_empty() {
         return Err(draft.found);

@@ -108,7 +108,7 @@ fn answers_come_in_the_order_of_the_requests_also_beside_errors() {
     insta::assert_snapshot!(talk.rest().join("\n"), @r"
     error: Model with requested version is not found
     response 1
-    error: Invalid number of inputs - Expected: 1; Actual: 0
+    error: Invalid number of inputs - Expected: 1; Actual: 0; the model has: b
     error: Subsequent request with incorrect servable name; validate subsequent requests
     error: invalid model version format in request
     response 5

@@ -190,7 +190,7 @@ fn public_names_are_used_everywhere() {
     );
     insta::assert_snapshot!(
         infer(&model, &[("input", &[1, 2, 1, 3], &values)]).unwrap_err(),
-        @"Missing input with specific name - Required input: picture"
+        @"Missing input with specific name - Required input: picture; the request has: input"
     );
 }
 

@@ -319,6 +319,45 @@ fn a_file_of_triton_names_the_model_file() {
 }
 
 #[test]
+fn a_file_of_triton_says_which_versions_are_served() {
+    let folder = several(&["dummy", "add"]);
+    let of_dummy = folder.path().join("all/dummy");
+    for version in ["2", "3"] {
+        repository::copy(&of_dummy.join("1"), &of_dummy.join(version));
+    }
+    let write = |text: &str| {
+        let text = format!("version_policy {{ {text} }}");
+        fs::write(of_dummy.join("config.pbtxt"), text).unwrap();
+    };
+    write("specific { versions: [ 1, 3 ] }");
+    let watch = ["all", "--file_system_poll_wait_seconds", "1"];
+    let server = serve(folder.path(), &watch);
+    let served = || [1, 2, 3].map(|it| is_ready(&server, &format!("dummy/versions/{it}")));
+    assert_eq!(served(), [true, false, true]);
+    write("all { }");
+    eventually("all versions are served", || {
+        (served() == [true; 3]).then_some(())
+    });
+    // What serves goes on as it is.
+    write("newest { }");
+    eventually("the error is told", || {
+        let status = get(&server, "/v1/models/dummy").text();
+        status.contains("config.pbtxt:1:18: ").then_some(())
+    });
+    assert_eq!(served(), [true; 3]);
+    write("latest { num_versions: 2 }");
+    eventually("the first is retired", || {
+        (served() == [false, true, true]).then_some(())
+    });
+    fs::remove_file(of_dummy.join("config.pbtxt")).unwrap();
+    eventually("the last one alone is served", || {
+        (served() == [false, false, true]).then_some(())
+    });
+    assert!(is_ready(&server, "add"));
+    assert!(!server.log().contains("ignored settings"));
+}
+
+#[test]
 fn what_a_file_of_triton_says_otherwise_than_the_model_is_told() {
     let folder = several(&["dummy", "add"]);
     let all = folder.path().join("all");

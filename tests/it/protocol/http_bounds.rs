@@ -182,24 +182,24 @@ fn ten_thousand_inputs_are_refused_at_once() {
         format!(r#"{{"inputs":[{}]}}"#, inputs.join(","))
     };
     let started = Instant::now();
-    insta::assert_snapshot!(post(&server, INFER, inputs("[1]").as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(post(&server, INFER, inputs("[1]").as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b");
     let nested = format!("{}1{}", "[".repeat(100), "]".repeat(100));
-    insta::assert_snapshot!(post(&server, INFER, inputs(&nested).as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(post(&server, INFER, inputs(&nested).as_bytes()).error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b");
 
     let same = r#"{"name":"b","shape":[1],"datatype":"FP32"}"#;
     let json = format!(r#"{{"inputs":[{}]}}"#, vec![same; 10_000].join(","));
     let length = json.len().to_string();
     let body = [json.as_bytes(), &[0; 40_000]].concat();
     let answer = send(&server, "POST", INFER, &[(JSON_LENGTH, &length)], &body);
-    insta::assert_snapshot!(answer.error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(answer.error(), @"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b");
 
     let grpc = Grpc::connect(&server);
     let mut request = dummy();
     let input: InferInputTensor = request.inputs[0].clone();
     request.inputs = vec![input; 10_000];
-    insta::assert_snapshot!(grpc.refused(request.clone()), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(grpc.refused(request.clone()), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b");
     request.raw_input_contents = vec![vec![0; 4].into(); 10_000];
-    insta::assert_snapshot!(grpc.refused(request), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10000");
+    insta::assert_snapshot!(grpc.refused(request), @"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     grpc.check_serves();
 }

@@ -18,7 +18,7 @@ fn ten_thousand_inputs_and_huge_shapes_are_answered() {
         many.inputs
             .insert(format!("n{number}"), tensor(DataType::DtFloat, &[1]));
     }
-    insta::assert_snapshot!(tfs.refused(many), @r#"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10001"#);
+    insta::assert_snapshot!(tfs.refused(many), @r#"InvalidArgument: Invalid number of inputs - Expected: 1; Actual: 10001; the model has: b"#);
     let long = tensor(DataType::DtFloat, &vec![1; 100_000]);
     assert!(
         tfs.refused(request("dummy", [("b", long)]))

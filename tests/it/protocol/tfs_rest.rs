@@ -30,7 +30,7 @@ fn deep_nesting_and_ten_thousand_inputs_are_answered() {
         .map(|number| format!(r#""n{number}":[[1]]"#))
         .collect();
     let body = format!(r#"{{"inputs":{{{}}}}}"#, many.join(","));
-    insta::assert_snapshot!(post(&server, PREDICT, body.as_bytes()).error(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000"#);
+    insta::assert_snapshot!(post(&server, PREDICT, body.as_bytes()).error(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b"#);
     assert_eq!(post(&server, PREDICT, BODY).text(), ANSWER);
 }
 

@@ -135,12 +135,13 @@ impl Served {
         let known = surveyed.as_ref().and_then(|it| it.as_ref().ok().cloned());
         let mut config = config;
         let mut refused = None;
-        // Whether it is to have sequences, nobody knows.
+        // Whether it is to have sequences, and which versions are to be served, nobody knows.
         if config.load.settings_error.is_some()
             && let Some(before) = &self.config
             && self.serves()
         {
             config.stateful.clone_from(&before.stateful);
+            config.policy.clone_from(&before.policy);
         }
         // Where nothing has come of it yet, nothing changes.
         if let Some(before) = &self.config
@@ -440,7 +441,7 @@ fn warn_of_missing(config: &ModelConfig, found: &BTreeMap<i64, FoundVersion>) {
     };
     for version in named.iter().filter(|number| !found.contains_key(number)) {
         tracing::warn!(
-            "model `{}`: there is no version {version} in {}, which model_version_policy names",
+            "model `{}`: there is no version {version} in {}, which its version policy names",
             config.name,
             config.base_path
         );

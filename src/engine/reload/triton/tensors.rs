@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CONTROLS, is_type};
+use super::ignored::{CONTROLS, is_type};
 use crate::{
     graph::OutlineField,
     openvino::{LoadOptions, PerTensor},

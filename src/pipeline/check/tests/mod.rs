@@ -65,7 +65,7 @@ fn infos(text: &str) -> Vec<TensorInfo> {
 }
 
 /// Inputs and outputs of the models and libraries of the tests; one row for each.
-const KNOWN: [(&str, &str, &str); 23] = [
+const KNOWN: [(&str, &str, &str); 26] = [
     ("dummy", "b:FP32:1,10", "a:FP32:1,10"),
     ("auto", "b:FP32:1,10", "a:FP32:1,10"),
     ("stateful", "b:FP32:1,10", "a:FP32:1,10"),
@@ -89,6 +89,9 @@ const KNOWN: [(&str, &str, &str); 23] = [
     ("three", "b:FP32:1,10", "a:FP32:3,1,10"),
     ("nested", "b:FP32:1,10", "a:FP32:4,3,1,10"),
     ("open", "b::1,10", "a::7,1,10 zz::-1,1,10"),
+    ("rows", "b:FP32:-1,10", "a:FP32:-1,10"),
+    ("rows8", "b:FP32:1-8,10", "a:FP32:1-8,10"),
+    ("sum", "x:FP32:-1,10 y:FP32:-1,10", "z:FP32:-1,10"),
 ];
 
 /// The models and libraries of the tests. Libraries have the same names as models; those that

@@ -263,9 +263,10 @@ impl Runner {
 
 /// Returns whether a command starts a server that keeps running.
 fn serves(text: &str) -> bool {
-    const ENDS: [&str; 6] = [
+    const ENDS: [&str; 7] = [
         "--check",
         "--list-models",
+        "--print-config",
         "--add-to-config",
         "--remove-from-config",
         "--help",
