@@ -1,20 +1,18 @@
 //! Errors of the library in terms of the command line: kind, causes, and the next step.
 
-use std::{error::Error, fmt::Display};
+use std::error::Error;
 
-use image::ImageError;
 use ovms::{
     client::{
         Address, AddressError, AnswerError, Api, CallPhase, ClientError, ForeignAnswer,
         ModelMetadata, RequestError,
         input::{InputError, ValueProblem},
     },
-    tensor::{DataType, images::DecodeError},
+    tensor::DataType,
     tls::{ClientTlsError, TlsProblem},
 };
-use serde_json::error::Category;
 
-use super::{handshake, refusal, socket};
+use super::{handshake, next_step, refusal, socket};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -22,6 +20,11 @@ use crate::{
 
 /// Returns the failure of a call.
 pub(crate) fn client(error: ClientError) -> Failure {
+    of_request(error, None)
+}
+
+/// Returns the failure of a request to a model, of which the metadata is known.
+pub(super) fn of_request(error: ClientError, model: Option<&ModelMetadata>) -> Failure {
     let text = error.to_string();
     let was_closed = matches!(error, ClientError::Closed { .. });
     match error {
@@ -56,7 +59,7 @@ pub(crate) fn client(error: ClientError) -> Failure {
             Failure::new(kind, text).hint("`--timeout` sets the limit")
         }
         ClientError::Refused(refusal) => {
-            let hints = refusal::next_steps(&refusal);
+            let hints = refusal::next_steps(&refusal, model);
             hints.into_iter().fold(Failure::failed(text), Failure::hint)
         }
         ClientError::Protocol { source, .. } => {
@@ -240,6 +243,7 @@ pub(super) fn of_input(model: &ModelMetadata) -> impl Fn(InputError) -> Failure 
 pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
+        | InputError::Sound { .. }
         | InputError::NoMatch(_)
         | InputError::FileSize(_)
         | InputError::StdinEmpty
@@ -247,7 +251,8 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Image { .. } | ValueProblem::Upstream(_),
+            problem:
+                ValueProblem::Image { .. } | ValueProblem::Pixels { .. } | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -255,6 +260,10 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let failure = Failure::new(kind, error.to_string());
     match error {
         InputError::File { source, .. } => failure.caused_by(&*source),
+        InputError::Sound { problem, .. } => {
+            let failure = failure.caused_by(&problem);
+            failure.may_hint(next_step::of_sound(&problem))
+        }
         InputError::NoMatch(_) => failure.hint(
             "check the folder and the end of the name; `**` matches folders of any depth, and names \
              with a dot in front are left out",
@@ -325,7 +334,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         }
         InputError::Value { name, problem } => {
             let failure = failure.caused_by(&problem);
-            let failure = failure.may_hint(next_step(&name, &problem));
+            let failure = failure.may_hint(next_step::of_value(&name, &problem));
             failure.may_hint(refusal::without_image(&problem))
         }
     }
@@ -360,97 +369,6 @@ fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
         )),
         _ => Some(format!("`{dtype}` is none of {}", all.join(", "))),
     }
-}
-
-/// Returns whether a JSON value is whole, and a line below it has more.
-fn has_more_lines(error: &serde_json::Error) -> bool {
-    error.line() > 1 && error.to_string().starts_with("trailing characters")
-}
-
-fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
-    Some(match problem {
-        ValueProblem::NoDatatype => format!("write it: `-i {name}:FP32=…`"),
-        // What is JSON, but of the wrong values, says what was expected.
-        ValueProblem::Json(error) if error.classify() != Category::Data => {
-            format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
-        }
-        ValueProblem::Piped(error) if has_more_lines(error) => format!(
-            "several lines are several requests: `--stream -i {name}=-` sends each as one, and `--stream --requests \
-             FILE` those of a file"
-        ),
-        ValueProblem::Piped(_) => {
-            format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
-        }
-        // They may be samples of a sound.
-        ValueProblem::Dtype {
-            found: DataType::I16,
-            expected,
-        } if expected.is_float() => format!(
-            "`-i {name}:{expected}=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only \
-             as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
-        ),
-        ValueProblem::Dtype { found, expected }
-            if *found != DataType::String
-                && !matches!(expected, DataType::String | DataType::Bool) =>
-        {
-            format!("`-i {name}:{expected}=…` converts the array")
-        }
-        ValueProblem::Range { expected, .. } => {
-            format!("correct the value; {expected} takes {}", range(*expected)?)
-        }
-        ValueProblem::Shape { .. } => {
-            format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
-        }
-        ValueProblem::Nothing => "add `--zeros` or `--random`".to_owned(),
-        ValueProblem::Outputs(names) => {
-            let first = names.first().map_or("OUTPUT", String::as_str);
-            format!("choose one: `-i {name}=-:{first}`")
-        }
-        ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
-        ValueProblem::FileName(path) => format!("`-i {name}=@{path}` takes the file"),
-        ValueProblem::Sound(_) => {
-            "`--sequence` sends a sound in steps as long as the model takes".to_owned()
-        }
-        ValueProblem::StepLength => {
-            format!("write the shape of a step: `-i {name}::1,512=…`")
-        }
-        ValueProblem::NotOfImages(_) => {
-            format!(
-                "images are for inputs of 3 or 4 dimensions; `-i {name}=@FILE.npy` gives an array"
-            )
-        }
-        ValueProblem::Image {
-            source: DecodeError::Broken(ImageError::Unsupported(_)),
-            ..
-        } => "PNG and JPEG are read: convert the image, as `magick FILE image.png` does".to_owned(),
-        ValueProblem::Image {
-            source: DecodeError::Truncated,
-            ..
-        } => "copy or download the file again".to_owned(),
-        ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
-        _ => return None,
-    })
-}
-
-/// Describes the numbers that a datatype has.
-fn range(dtype: DataType) -> Option<String> {
-    Some(match dtype {
-        DataType::I8 => whole(i8::MIN, i8::MAX),
-        DataType::I16 => whole(i16::MIN, i16::MAX),
-        DataType::I32 => whole(i32::MIN, i32::MAX),
-        DataType::I64 => whole(i64::MIN, i64::MAX),
-        DataType::U8 => whole(u8::MIN, u8::MAX),
-        DataType::U16 => whole(u16::MIN, u16::MAX),
-        DataType::U32 => whole(u32::MIN, u32::MAX),
-        DataType::U64 => whole(u64::MIN, u64::MAX),
-        DataType::F16 => "numbers up to 65504".to_owned(),
-        DataType::Bf16 | DataType::F32 => "numbers up to 3.4e38".to_owned(),
-        DataType::Bool | DataType::F64 | DataType::String => return None,
-    })
-}
-
-fn whole(least: impl Display, greatest: impl Display) -> String {
-    format!("whole numbers from {least} to {greatest}")
 }
 
 /// Returns the innermost error of the chain, which has the actual reason.

@@ -1,8 +1,8 @@
 //! Next step for what a server refuses, where another request or other flags of the server mend it.
 
 use ovms::{
-    client::{ServerError, input::ValueProblem},
-    tensor::DataType,
+    client::{ModelMetadata, ServerError, input::ValueProblem},
+    tensor::{DataType, Dim},
 };
 
 use crate::ui::counted;
@@ -15,12 +15,12 @@ const REFUSALS: [(&str, &str); 5] = [
     ),
     (
         "Invalid input batch size",
-        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
+        "send batches of that size, or serve the model with `--batch-size -1`, which takes any; of a pipeline it may be \
+         the `demultiply_count`",
     ),
     (
-        "are required to have the same resolution",
-        "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
-         without `:BYTES`, `ovms infer` decodes and resizes them",
+        "images are resized where no dimension is -1",
+        "without `:BYTES`, `ovms infer` decodes and resizes the image itself",
     ),
     (
         "Invalid number of channels in binary input - Expected: 3; Actual: 1",
@@ -33,6 +33,9 @@ const REFUSALS: [(&str, &str); 5] = [
     ),
 ];
 
+/// Part of the error for encoded images of several sizes in a batch.
+const SIZES: &str = "are required to have the same resolution";
+
 /// Beginning of the error for an encoded image of a model whose layout has the channels elsewhere.
 const NO_NHWC: &str =
     "Received binary image input but resource not configured to accept NHWC layout";
@@ -41,9 +44,13 @@ const NO_NHWC: &str =
 pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
      `--bearer`, or `--cert` with `--key`";
 
-/// Returns the next steps for a refusal, if there are any.
-pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
+/// Returns the next steps for a refusal, if there are any; `model` has the metadata if that is known.
+pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -> Vec<String> {
     let message = &refusal.message;
+    if message.contains(SIZES) {
+        let takes_any = model.is_some_and(|model| takes_any_size(message, model));
+        return vec![of_sizes(takes_any).to_owned()];
+    }
     let known = REFUSALS.iter().find(|(text, _)| message.contains(text));
     if let Some((_, hint)) = known {
         return vec![(*hint).to_owned()];
@@ -63,6 +70,29 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
     match refusal.is_unauthenticated() {
         true => vec![OF_CREDENTIALS.to_owned()],
         false => Vec::new(),
+    }
+}
+
+/// Returns whether the input that a server names takes images of any height or width, to which it resizes none.
+fn takes_any_size(message: &str, model: &ModelMetadata) -> bool {
+    let name = message.rsplit_once("; input name: ").map(|(_, name)| name);
+    let mut inputs = model.inputs.iter();
+    let input = inputs.find(|input| Some(input.name.as_str()) == name);
+    let sides = input.and_then(|input| match input.shape.0.as_slice() {
+        [.., height, width, _channels] => Some([*height, *width]),
+        _ => None,
+    });
+    sides.is_some_and(|sides| !sides.iter().all(|side| matches!(side, Dim::Fixed(_))))
+}
+
+/// Returns the next step for images of several sizes in a batch.
+const fn of_sizes(takes_any: bool) -> &'static str {
+    if takes_any {
+        "the model takes images of any size, so that nothing resizes them: send each in a request of its own, or resize them, \
+         as `magick IN.png -resize '640x480!' OUT.png` does"
+    } else {
+        "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
+         without `:BYTES`, `ovms infer` decodes and resizes them"
     }
 }
 
@@ -200,7 +230,10 @@ pub(crate) fn declared(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ovms::client::{ServerError, ServerErrorCode};
+    use ovms::{
+        client::{ModelMetadata, ServerError, ServerErrorCode, TensorMetadata},
+        tensor::{Dim, PartialShape},
+    };
 
     use super::{declared, failed_to_load, image_named, next_steps};
 
@@ -292,14 +325,14 @@ mod tests {
             message: message.to_owned(),
             is_foreign: false,
         };
-        next_steps(&refusal).join("\n")
+        next_steps(&refusal, None).join("\n")
     }
 
     #[test]
     fn refusals_that_another_request_or_server_mends_say_how() {
         insta::assert_snapshot!(
             refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
-            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
+            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any; of a pipeline it may be the `demultiply_count`"
         );
         insta::assert_snapshot!(
             refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
@@ -326,6 +359,49 @@ mod tests {
                  taken by tensors of strings"
             ),
             @"the server decodes no image for this input: without `:BYTES`, `ovms infer` decodes it, and `@FILE.npy` sends an array"
+        );
+    }
+
+    #[test]
+    fn images_of_several_sizes_are_resized_where_the_model_has_one() {
+        let message = "Binary input images for this endpoint are required to have the same resolution - image 1 has another than \
+                       the first; input name: x";
+        let refusal = ServerError {
+            code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+            message: message.to_owned(),
+            is_foreign: false,
+        };
+        let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
+        let hint = |dims: &[i64]| {
+            let model = ModelMetadata {
+                name: "m".to_owned(),
+                versions: Vec::new(),
+                platform: String::new(),
+                properties: Default::default(),
+                inputs: vec![TensorMetadata {
+                    name: "x".to_owned(),
+                    datatype: "FP32".to_owned(),
+                    shape: PartialShape(dims.iter().map(dim).collect()),
+                }],
+                outputs: Vec::new(),
+            };
+            next_steps(&refusal, Some(&model)).join("\n")
+        };
+        let of_bound = refused(message);
+        assert!(of_bound.contains("`--batch-size 1:8`"), "{of_bound}");
+        assert_eq!(hint(&[-1, 8, 8, 3]), of_bound);
+        for dims in [[-1, -1, -1, 3], [-1, 8, -1, 3]] {
+            let open = hint(&dims);
+            assert!(
+                open.starts_with("the model takes images of any size"),
+                "{open}"
+            );
+        }
+        assert_eq!(
+            refused(
+                "Invalid input shape - Expected: (-1,1,8,8,3) - images are resized where no dimension is -1: with"
+            ),
+            "without `:BYTES`, `ovms infer` decodes and resizes the image itself"
         );
     }
 

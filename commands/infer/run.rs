@@ -197,7 +197,7 @@ impl Job {
             ClientError::Refused(refusal) => image_named(&refusal.message, &images),
             _ => None,
         };
-        let failure = failure::client(error);
+        let failure = failure::of_request(error, Some(model));
         file.into_iter().fold(failure, Failure::detail)
     }
 
