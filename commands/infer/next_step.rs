@@ -18,6 +18,10 @@ pub(super) fn of_sound(problem: &SoundError) -> Option<String> {
             "copy or record it again; samples without a header are read by `-i -:pcm16 < FILE`"
                 .to_owned()
         }
+        SoundError::NoSound(_) => {
+            "`-i NAME=@FILE` takes it by the end of its name, and `-i NAME=-` by its beginning"
+                .to_owned()
+        }
         SoundError::Read(_) => return None,
         SoundError::NoHeader => {
             format!("{CONVERTED}; samples without a header are read by `-i -:pcm16 < FILE`")

@@ -1,11 +1,17 @@
 //! Next step for what a server refuses, where another request or other flags of the server mend it.
 
 use ovms::{
-    client::{ModelMetadata, ServerError, input::ValueProblem},
+    client::{ModelMetadata, ServerError, TensorMetadata, input::ValueProblem},
     tensor::{DataType, Dim},
 };
 
 use crate::ui::counted;
+
+/// Part of the error for a batch of another size.
+const BATCH: &str = "Invalid input batch size";
+
+/// Next step where the first dimension may be that of a demultiplexer.
+const OF_PARTS: &str = "if it is a pipeline with a `demultiply_count`, that says how many parts there are, and no batch size does";
 
 /// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 5] = [
@@ -14,9 +20,8 @@ const REFUSALS: [(&str, &str); 5] = [
         "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
     ),
     (
-        "Invalid input batch size",
-        "send batches of that size, or serve the model with `--batch-size -1`, which takes any; of a pipeline it may be \
-         the `demultiply_count`",
+        BATCH,
+        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
     ),
     (
         "images are resized where no dimension is -1",
@@ -52,8 +57,10 @@ pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -
         return vec![of_sizes(takes_any).to_owned()];
     }
     let known = REFUSALS.iter().find(|(text, _)| message.contains(text));
-    if let Some((_, hint)) = known {
-        return vec![(*hint).to_owned()];
+    if let Some((text, hint)) = known {
+        let may_be_split = *text == BATCH && model.is_some_and(|it| may_be_split(message, it));
+        let more = may_be_split.then(|| OF_PARTS.to_owned());
+        return [(*hint).to_owned()].into_iter().chain(more).collect();
     }
     if message.contains(NO_NHWC) || has_channels_elsewhere(message) {
         return vec![
@@ -73,11 +80,22 @@ pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -
     }
 }
 
+/// Returns the input that a server names at the end of an error.
+fn input_named<'a>(message: &str, model: &'a ModelMetadata) -> Option<&'a TensorMetadata> {
+    let (_, name) = message.rsplit_once("; input name: ")?;
+    model.inputs.iter().find(|input| input.name == name)
+}
+
+/// Returns whether the input that a server names has a dimension more than rows and images have, as one that a
+/// demultiplexer splits has.
+fn may_be_split(message: &str, model: &ModelMetadata) -> bool {
+    let input = input_named(message, model);
+    input.is_some_and(|input| matches!(input.shape.0.len(), 3 | 5..))
+}
+
 /// Returns whether the input that a server names takes images of any height or width, to which it resizes none.
 fn takes_any_size(message: &str, model: &ModelMetadata) -> bool {
-    let name = message.rsplit_once("; input name: ").map(|(_, name)| name);
-    let mut inputs = model.inputs.iter();
-    let input = inputs.find(|input| Some(input.name.as_str()) == name);
+    let input = input_named(message, model);
     let sides = input.and_then(|input| match input.shape.0.as_slice() {
         [.., height, width, _channels] => Some([*height, *width]),
         _ => None,
@@ -332,7 +350,7 @@ mod tests {
     fn refusals_that_another_request_or_server_mends_say_how() {
         insta::assert_snapshot!(
             refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
-            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any; of a pipeline it may be the `demultiply_count`"
+            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
         );
         insta::assert_snapshot!(
             refused("Invalid number of channels in binary input - Expected: 224; Actual: 3"),
@@ -363,16 +381,17 @@ mod tests {
     }
 
     #[test]
-    fn images_of_several_sizes_are_resized_where_the_model_has_one() {
+    fn hints_are_those_of_the_input_that_is_named() {
         let message = "Binary input images for this endpoint are required to have the same resolution - image 1 has another than \
                        the first; input name: x";
-        let refusal = ServerError {
-            code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
-            message: message.to_owned(),
-            is_foreign: false,
-        };
+        let batch = "Invalid input batch size - Expected: 4; Actual: 3; input name: x";
         let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
-        let hint = |dims: &[i64]| {
+        let hint = |message: &str, dims: &[i64]| {
+            let refusal = ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+                message: message.to_owned(),
+                is_foreign: false,
+            };
             let model = ModelMetadata {
                 name: "m".to_owned(),
                 versions: Vec::new(),
@@ -389,9 +408,12 @@ mod tests {
         };
         let of_bound = refused(message);
         assert!(of_bound.contains("`--batch-size 1:8`"), "{of_bound}");
-        assert_eq!(hint(&[-1, 8, 8, 3]), of_bound);
+        assert_eq!(hint(message, &[-1, 8, 8, 3]), of_bound);
+        assert_eq!(hint(batch, &[4, 10]), refused(batch));
+        let parts = hint(batch, &[4, 1, 10]);
+        assert!(parts.ends_with("and no batch size does"), "{parts}");
         for dims in [[-1, -1, -1, 3], [-1, 8, -1, 3]] {
-            let open = hint(&dims);
+            let open = hint(message, &dims);
             assert!(
                 open.starts_with("the model takes images of any size"),
                 "{open}"

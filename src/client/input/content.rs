@@ -166,7 +166,7 @@ impl<'a> Stdin<'a> {
                                     path: STDIN.into(),
                                     problem: SoundError::Foreign(name),
                                 },
-                                Beginning::Wav | Beginning::Unknown => InputError::StdinBytes,
+                                _ => InputError::StdinBytes,
                             });
                         }
                     },

@@ -70,7 +70,7 @@ fn bare(cell: &str) -> Cow<'_, str> {
 
 /// Returns whether a word is a number or a truth value.
 fn is_value(word: &str) -> bool {
-    word.parse::<f64>().is_ok() || word.parse::<bool>().is_ok()
+    word.parse::<f64>().is_ok() || word.to_ascii_lowercase().parse::<bool>().is_ok()
 }
 
 fn is_missing(word: &str) -> bool {
@@ -125,6 +125,9 @@ fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String
     if is_missing(cell) {
         let found = format!("found `{cell}`, which stands for no value, {expected}");
         return (found, number.to_owned());
+    }
+    if cell.starts_with('"') {
+        return (found, "its quote is not closed".to_owned());
     }
     let is_decimal = cell.replacen(',', ".", 1).parse::<f64>().is_ok();
     if cell.contains(',') && is_decimal {
@@ -213,7 +216,11 @@ impl Target<'_> {
             }
             rows += 1;
         }
-        let columns = columns.unwrap_or(0);
+        let Some(columns) = columns else {
+            return Err(ValueProblem::Misfit(
+                "found no lines, expected rows of numbers".to_owned(),
+            ));
+        };
         let rank = self.wanted().map(|shape| shape.0.len());
         let found = match (columns, rank) {
             // A column, or what the model takes in a row.
@@ -347,6 +354,11 @@ mod tests {
                  file of a name that ends in .txt"
                     .to_owned(),
             ),
+            (
+                "\"1,2\n3,4\n",
+                "line 1: found `\"1,2`, expected a value of FP32; its quote is not closed".to_owned(),
+            ),
+            ("\n", "found no lines, expected rows of numbers".to_owned()),
             ("1;2\n3\n", "line 2 has 1 value, the first one 2".to_owned()),
         ] {
             assert_eq!(read(table).unwrap_err(), expected, "{table:?}");
@@ -361,6 +373,10 @@ mod tests {
             "{}",
             whole("1,40000\n")
         );
+        let flags = read_as(DataType::Bool, b"True,FALSE\n");
+        assert!(flags.is_ok(), "{flags:?}");
+        let error = read("True,False\n").unwrap_err();
+        assert!(error.starts_with("line 1, column 1: "), "{error}");
         let error = read_as(DataType::F32, b"\xff\xfe1\0,\02\0").unwrap_err();
         assert!(error.starts_with("found a text in UTF-16"), "{error}");
     }

@@ -206,7 +206,7 @@ pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProb
         packer.push_i64(number)?;
     } else if let Ok(number) = word.parse() {
         packer.push_f64(number)?;
-    } else if let Ok(value) = word.parse() {
+    } else if let Ok(value) = word.to_ascii_lowercase().parse() {
         packer.push_bool(value)?;
     } else {
         let dtype = packer.dtype();

@@ -39,7 +39,7 @@ pub(super) struct Padding {
 const LOUD: f32 = 4.0;
 
 /// Counts elements that are no numbers, and those that are infinite.
-fn not_finite(tensor: &Tensor) -> (usize, usize) {
+pub(super) fn not_finite(tensor: &Tensor) -> (usize, usize) {
     if !tensor.dtype().is_float() {
         return (0, 0);
     }
@@ -264,8 +264,13 @@ impl Inputs {
             let (input, count) = (input.clone(), nans);
             self.remarks.hear(InputRemark::NotNumbers { input, count });
         }
-        if infinite > 0 {
-            let count = infinite;
+        self.hear_of_infinite(&input, infinite);
+    }
+
+    /// Reports elements that are infinite; steps with elements that are no numbers are refused elsewhere.
+    pub(super) fn hear_of_infinite(&self, input: &str, count: usize) {
+        if count > 0 {
+            let input = input.to_owned();
             self.remarks.hear(InputRemark::Infinite { input, count });
         }
     }

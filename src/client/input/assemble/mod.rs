@@ -10,7 +10,7 @@ use std::{io::Read, path::Path};
 use self::{
     apart::{no_answer, several},
     filling::{is_open, with_rows},
-    hearing::Padding,
+    hearing::{Padding, not_finite},
 };
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
@@ -250,7 +250,7 @@ impl Inputs {
         // What is filled has one step, which goes with all of the others.
         let inputs = self.each(model, make, |_, _| None)?;
         for (name, (tensor, _)) in &inputs {
-            self.hear_of_not_finite(Some(name), tensor);
+            self.hear_of_infinite(name, not_finite(tensor).1);
         }
         let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
         Ok(inputs.into_iter().map(input).collect())

@@ -82,10 +82,9 @@ impl Sound {
 
     /// Reads samples of a kind, or those of a WAV file, whose header tells more than the kind does.
     pub(super) fn of_samples(bytes: &[u8], kind: FileKind) -> Result<Self, SoundError> {
-        match Beginning::of(bytes) {
+        match Beginning::of(bytes).known()? {
             Beginning::Wav => of_wav(bytes),
-            Beginning::Other(name) => Err(SoundError::Foreign(name)),
-            Beginning::Unknown => {
+            _ => {
                 let form = SampleForm::of_kind(kind);
                 Ok(Self {
                     rest: form.rest(bytes.len() as u64),
@@ -168,10 +167,8 @@ fn are_chunks(mut rest: &[u8]) -> bool {
 ///
 /// With the sampling rate, at which they stay.
 pub(super) fn of_wav(file: &[u8]) -> Result<Sound, SoundError> {
-    match Beginning::of(file) {
-        Beginning::Wav => {}
-        Beginning::Other(name) => return Err(SoundError::Foreign(name)),
-        Beginning::Unknown => return Err(SoundError::NoHeader),
+    if Beginning::of(file).known()? != Beginning::Wav {
+        return Err(SoundError::NoHeader);
     }
     let mut rest = file;
     let length = SoundForm::of_header(&mut rest)?.known_length();

@@ -8,6 +8,9 @@ pub enum SoundError {
     /// The first bytes are those of another format.
     #[error("found the beginning of {0}, expected a WAV file, or samples without a header")]
     Foreign(&'static str),
+    /// The first bytes are those of a file that has no sound.
+    #[error("found the beginning of {0}, expected a sound")]
+    NoSound(&'static str),
     /// A file of a name that ends in `.wav` begins otherwise.
     #[error("found no header of a WAV file at its beginning")]
     NoHeader,
@@ -43,8 +46,16 @@ const PLACE_OF_KIND: usize = 8;
 /// Length of the beginning of a WAV file, up to its chunks.
 pub(super) const LENGTH_OF_RIFF: usize = 12;
 
-/// Bytes by which other formats are known, with their place.
-const OTHERS: [(usize, &[u8], &str); 16] = [
+/// Bytes by which files without a sound are known.
+const NO_SOUNDS: [(&[u8], &str); 4] = [
+    (b"\x93NUMPY", "a NumPy file"),
+    (b"PK\x03\x04", "an archive"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+];
+
+/// Bytes by which other formats of sounds are known, with their place.
+const OTHERS: [(usize, &[u8], &str); 14] = [
     (0, b"fLaC", "a FLAC file"),
     (0, b"OggS", "an Ogg file (Vorbis or Opus)"),
     (0, b"ID3", "an MP3 file"),
@@ -70,8 +81,6 @@ const OTHERS: [(usize, &[u8], &str); 16] = [
     (0, b"wvpk", "a WavPack file"),
     (0, b"#!AMR", "an AMR file"),
     (0, b"\x1a\x45\xdf\xa3", "a Matroska or WebM file"),
-    (0, b"\x93NUMPY", "a NumPy file"),
-    (0, b"\x89PNG", "a PNG image"),
     (4, b"ftyp", "an MP4 or M4A file"),
 ];
 
@@ -82,6 +91,8 @@ pub(in crate::client::input) enum Beginning {
     Wav,
     /// Another format.
     Other(&'static str),
+    /// A file that has no sound.
+    NoSound(&'static str),
     /// Samples, or anything else.
     Unknown,
 }
@@ -105,11 +116,32 @@ impl Beginning {
         if let Some((_, _, name)) = other {
             return Some(Self::Other(name));
         }
+        let mut no_sounds = NO_SOUNDS.iter();
+        if let Some((_, name)) = no_sounds
+            .clone()
+            .find(|(magic, _)| bytes.starts_with(magic))
+        {
+            return Some(Self::NoSound(name));
+        }
         let is_open = bytes.starts_with(RIFF)
+            || no_sounds.any(|(magic, _)| magic.starts_with(bytes))
             || RIFF.starts_with(bytes)
             || others
                 .any(|(at, magic, _)| bytes.get(*at..).is_none_or(|rest| magic.starts_with(rest)));
         (!is_open).then_some(Self::Unknown)
+    }
+
+    /// Returns what is read as a sound.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it begins as something else does.
+    pub(super) const fn known(self) -> Result<Self, SoundError> {
+        match self {
+            Self::Other(name) => Err(SoundError::Foreign(name)),
+            Self::NoSound(name) => Err(SoundError::NoSound(name)),
+            Self::Wav | Self::Unknown => Ok(self),
+        }
     }
 
     /// Recognizes a whole sound.

@@ -131,10 +131,9 @@ impl<R: Read> SoundStream<R> {
     pub fn open(mut stream: R, kind: FileKind) -> Result<Self, SoundError> {
         let (beginning, first) = Beginning::of_stream(&mut stream)?;
         let mut stream = Cursor::new(first).chain(stream);
-        let form = match beginning {
+        let form = match beginning.known()? {
             Beginning::Wav => SoundForm::of_header(&mut stream)?,
-            Beginning::Other(name) => return Err(SoundError::Foreign(name)),
-            Beginning::Unknown => SoundForm::of_kind(kind),
+            _ => SoundForm::of_kind(kind),
         };
         let length = form.known_length().unwrap_or(u64::MAX);
         Ok(Self {

@@ -331,6 +331,10 @@ fn other_formats_are_known_by_their_first_bytes() {
             assert_eq!(error.to_string(), found);
         }
     }
+    assert_eq!(
+        refused(b"\x89PNG\r\n\x1a\n"),
+        "found the beginning of a PNG image, expected a sound"
+    );
     // What is no sound yet, and what begins like another format.
     for bytes in [
         &b""[..],
