@@ -377,7 +377,7 @@ mod tests {
         assert!(flags.is_ok(), "{flags:?}");
         let error = read("True,False\n").unwrap_err();
         assert!(error.starts_with("line 1, column 1: "), "{error}");
-        let error = read_as(DataType::F32, b"\xff\xfe1\0,\02\0").unwrap_err();
+        let error = read_as(DataType::F32, b"\xff\xfe1\x00,\x002\x00").unwrap_err();
         assert!(error.starts_with("found a text in UTF-16"), "{error}");
     }
 }
