@@ -103,4 +103,6 @@ def main(folder, names):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     main(Path(sys.argv[1]).absolute(), ",".join(sys.argv[2:]).split(",") if sys.argv[2:] else [])

@@ -3,7 +3,10 @@
 use std::error::Error;
 
 use ovms::{
-    client::{Address, AnswerError, Api, CallPhase, ClientError, ForeignAnswer, RequestError},
+    client::{
+        Address, AnswerError, Api, CallPhase, ClientError, ForeignAnswer, ModelMetadata,
+        RequestError,
+    },
     tls::TlsProblem,
 };
 
@@ -15,6 +18,11 @@ use crate::{
 
 /// Returns the failure of a call.
 pub(crate) fn client(error: ClientError) -> Failure {
+    of_request(error, None)
+}
+
+/// Returns the failure of a request to a model, of which the metadata is known.
+pub(super) fn of_request(error: ClientError, model: Option<&ModelMetadata>) -> Failure {
     let text = error.to_string();
     let was_closed = matches!(error, ClientError::Closed { .. });
     match error {
@@ -50,7 +58,7 @@ pub(crate) fn client(error: ClientError) -> Failure {
             failure.hint("`--timeout` sets the limit")
         }
         ClientError::Refused(refusal) => {
-            let hints = refusal::next_steps(&refusal);
+            let hints = refusal::next_steps(&refusal, model);
             let failure = Failure::failed(text).of_call(FailedCall::Refused(refusal.code));
             hints.into_iter().fold(failure, Failure::hint)
         }

@@ -1,20 +1,16 @@
 //! Errors of inputs, and of what is asked for, in terms of the command line: kind, causes, and the next step. Those of calls
 //! are in `call_failure`.
 
-use std::fmt::Display;
-
-use image::ImageError;
 use ovms::{
     client::{
         AddressError, ModelMetadata,
         input::{InputError, ValueProblem},
     },
-    tensor::{DataType, images::DecodeError},
+    tensor::DataType,
     tls::ClientTlsError,
 };
-use serde_json::error::Category;
 
-use super::{refusal, socket};
+use super::{next_step, refusal, socket};
 use crate::{
     error::{Failure, FailureKind},
     ui::quoted_names,
@@ -81,6 +77,7 @@ pub(super) fn of_input(model: &ModelMetadata) -> impl Fn(InputError) -> Failure 
 pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let kind = match &error {
         InputError::File { .. }
+        | InputError::Sound { .. }
         | InputError::NoMatch(_)
         | InputError::FileSize(_)
         | InputError::StdinEmpty
@@ -88,7 +85,8 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinBytes
         | InputError::Answer { .. }
         | InputError::Value {
-            problem: ValueProblem::Image { .. } | ValueProblem::Upstream(_),
+            problem:
+                ValueProblem::Image { .. } | ValueProblem::Pixels { .. } | ValueProblem::Upstream(_),
             ..
         } => FailureKind::Failed,
         _ => FailureKind::Usage,
@@ -96,6 +94,10 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
     let failure = Failure::new(kind, error.to_string());
     match error {
         InputError::File { source, .. } => failure.caused_by(&*source),
+        InputError::Sound { problem, .. } => {
+            let failure = failure.caused_by(&problem);
+            failure.may_hint(next_step::of_sound(&problem))
+        }
         InputError::NoMatch(_) => failure.hint(
             "check the folder and the end of the name; `**` matches folders of any depth, and names \
              with a dot in front are left out",
@@ -166,7 +168,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         }
         InputError::Value { name, problem } => {
             let failure = failure.caused_by(&problem);
-            let failure = failure.may_hint(next_step(&name, &problem));
+            let failure = failure.may_hint(next_step::of_value(&name, &problem));
             failure.may_hint(refusal::without_image(&problem))
         }
     }
@@ -201,97 +203,6 @@ fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
         )),
         _ => Some(format!("`{dtype}` is none of {}", all.join(", "))),
     }
-}
-
-/// Returns whether a JSON value is whole, and a line below it has more.
-fn has_more_lines(error: &serde_json::Error) -> bool {
-    error.line() > 1 && error.to_string().starts_with("trailing characters")
-}
-
-fn next_step(name: &str, problem: &ValueProblem) -> Option<String> {
-    Some(match problem {
-        ValueProblem::NoDatatype => format!("write it: `-i {name}:FP32=…`"),
-        // What is JSON, but of the wrong values, says what was expected.
-        ValueProblem::Json(error) if error.classify() != Category::Data => {
-            format!("a value is JSON, such as `-i {name}='[1, 2.5]'`, or a file: `-i {name}=@FILE`")
-        }
-        ValueProblem::Piped(error) if has_more_lines(error) => format!(
-            "several lines are several requests: `--stream -i {name}=-` sends each as one, and `--stream --requests \
-             FILE` those of a file"
-        ),
-        ValueProblem::Piped(_) => {
-            format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
-        }
-        // They may be samples of a sound.
-        ValueProblem::Dtype {
-            found: DataType::I16,
-            expected,
-        } if expected.is_float() => format!(
-            "`-i {name}:{expected}=…` converts the array and keeps its values; 16-bit audio is scaled to -1…1 only \
-             as `@FILE.wav`, `@FILE.pcm`, or `-:pcm16`"
-        ),
-        ValueProblem::Dtype { found, expected }
-            if *found != DataType::String
-                && !matches!(expected, DataType::String | DataType::Bool) =>
-        {
-            format!("`-i {name}:{expected}=…` converts the array")
-        }
-        ValueProblem::Range { expected, .. } => {
-            format!("correct the value; {expected} takes {}", range(*expected)?)
-        }
-        ValueProblem::Shape { .. } => {
-            format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
-        }
-        ValueProblem::Nothing => "add `--zeros` or `--random`".to_owned(),
-        ValueProblem::Outputs(names) => {
-            let first = names.first().map_or("OUTPUT", String::as_str);
-            format!("choose one: `-i {name}=-:{first}`")
-        }
-        ValueProblem::Ranking => "leave out `--top` in the command before".to_owned(),
-        ValueProblem::FileName(path) => format!("`-i {name}=@{path}` takes the file"),
-        ValueProblem::Sound(_) => {
-            "`--sequence` sends a sound in steps as long as the model takes".to_owned()
-        }
-        ValueProblem::StepLength => {
-            format!("write the shape of a step: `-i {name}::1,512=…`")
-        }
-        ValueProblem::NotOfImages(_) => {
-            format!(
-                "images are for inputs of 3 or 4 dimensions; `-i {name}=@FILE.npy` gives an array"
-            )
-        }
-        ValueProblem::Image {
-            source: DecodeError::Broken(ImageError::Unsupported(_)),
-            ..
-        } => "PNG and JPEG are read: convert the image, as `magick FILE image.png` does".to_owned(),
-        ValueProblem::Image {
-            source: DecodeError::Truncated,
-            ..
-        } => "copy or download the file again".to_owned(),
-        ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
-        _ => return None,
-    })
-}
-
-/// Describes the numbers that a datatype has.
-fn range(dtype: DataType) -> Option<String> {
-    Some(match dtype {
-        DataType::I8 => whole(i8::MIN, i8::MAX),
-        DataType::I16 => whole(i16::MIN, i16::MAX),
-        DataType::I32 => whole(i32::MIN, i32::MAX),
-        DataType::I64 => whole(i64::MIN, i64::MAX),
-        DataType::U8 => whole(u8::MIN, u8::MAX),
-        DataType::U16 => whole(u16::MIN, u16::MAX),
-        DataType::U32 => whole(u32::MIN, u32::MAX),
-        DataType::U64 => whole(u64::MIN, u64::MAX),
-        DataType::F16 => "numbers up to 65504".to_owned(),
-        DataType::Bf16 | DataType::F32 => "numbers up to 3.4e38".to_owned(),
-        DataType::Bool | DataType::F64 | DataType::String => return None,
-    })
-}
-
-fn whole(least: impl Display, greatest: impl Display) -> String {
-    format!("whole numbers from {least} to {greatest}")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! read on a thread of their own so that nothing else has to wait.
 
 use std::{
-    io::{self, BufRead},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -10,8 +10,8 @@ use ovms::{
     client::{
         ModelMetadata, Request,
         input::{
-            Argument, ElementSource, FileKind, Inputs, RequestLine, SoundForm, WholeInput,
-            next_samples, samples_of_a_step, skip_wav_header,
+            Argument, ElementSource, FileKind, Inputs, RequestLine, SoundError, SoundForm,
+            SoundStream, WholeInput, samples_of_a_step,
         },
         sequence::{Steps, check_numbers},
     },
@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 use super::{
     failure,
     lines::{Line, Lines},
+    next_step,
     sequence::explain_steps,
 };
 use crate::error::{Failure, FailureKind};
@@ -440,11 +441,12 @@ enum Part {
     Form(SoundForm),
     /// Samples of a step.
     Samples(Vec<f32>),
-    /// End, with the numbers of bytes and of samples that were there.
+    /// End, with the numbers of bytes and of samples that were there, and whether something else follows.
     End {
         form: SoundForm,
         bytes: u64,
         samples: u64,
+        goes_on: bool,
     },
 }
 
@@ -456,9 +458,12 @@ impl Samples {
         ovms::task::thread("samples", move || {
             let give = |part| sender.blocking_send(Ok(part)).is_ok();
             // If nobody is waiting any more, nobody is to be told.
-            if let Err(error) = read_samples(&mut io::stdin().lock(), count, kind, give) {
+            if let Err(error) = read_samples(io::stdin().lock(), count, kind, give) {
                 let failure = Failure::failed("cannot read the samples of standard input");
-                let _ = sender.blocking_send(Err(failure.caused_by(&error)));
+                let failure = failure
+                    .caused_by(&error)
+                    .may_hint(next_step::of_sound(&error));
+                let _ = sender.blocking_send(Err(failure));
             }
         })?;
         Ok(Self { steps })
@@ -481,7 +486,8 @@ impl Samples {
                     form,
                     bytes,
                     samples,
-                }) => inputs.hear_of_stream_end(&form, bytes, samples),
+                    goes_on,
+                }) => inputs.hear_of_stream_end(&form, bytes, samples, goes_on),
                 None => return Ok(None),
             }
         }
@@ -490,16 +496,17 @@ impl Samples {
 
 /// Reads a sound in parts, up to its end or until one is not taken.
 fn read_samples(
-    stream: &mut impl BufRead,
+    stream: impl Read,
     count: usize,
     kind: FileKind,
     give: impl Fn(Part) -> bool,
-) -> io::Result<()> {
-    let form = skip_wav_header(stream, kind)?;
+) -> Result<(), SoundError> {
+    let mut stream = SoundStream::open(stream, kind)?;
+    let form = stream.form();
     let (mut bytes_of_all, mut samples_of_all) = (0, 0);
     let mut is_wanted = give(Part::Form(form));
     while is_wanted {
-        let (samples, bytes) = next_samples(stream, count, form)?;
+        let (samples, bytes) = stream.next(count)?;
         bytes_of_all += bytes;
         samples_of_all += samples.len() as u64;
         if samples.is_empty() {
@@ -507,6 +514,7 @@ fn read_samples(
                 form,
                 bytes: bytes_of_all,
                 samples: samples_of_all,
+                goes_on: stream.goes_on()?,
             });
             break;
         }

@@ -17,6 +17,7 @@ mod job;
 mod lines;
 mod listing;
 mod load;
+mod next_step;
 mod outputs;
 mod ranking;
 mod refusal;

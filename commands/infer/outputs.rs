@@ -180,6 +180,9 @@ pub(super) fn show(
             let (name, tensor) = one()?;
             let mut ranked = ranking.of(name, tensor, of_model.labels_of(name))?;
             ranked.files = files_of_rows(tensor, ranked.rows.len(), files);
+            if let Some(note) = ranked.note() {
+                ui::note(&note);
+            }
             let (rows, labels, files) = (&ranked.rows, ranked.labels, &ranked.files);
             match format {
                 TextFormat::Table => print_table(ranked.table(), &[]),

@@ -5,9 +5,12 @@ use std::{fs, path::PathBuf};
 use ovms::{
     client::{
         ClientResponse, ModelProperties, TensorMetadata,
-        output::{self, Detections, Ranked, TopError, number},
+        output::{self, Detections, Ranked, TopError, is_nan, number},
     },
-    tensor::{DataType, Dim, Tensor, values::Value},
+    tensor::{
+        DataType, Dim, Tensor,
+        values::{Value, values},
+    },
 };
 
 use crate::{
@@ -21,7 +24,7 @@ use crate::{
 pub(crate) struct RankingArgs {
     /// Show the K highest scores of the last axis of the output
     ///
-    /// With `ovms infer`, of boxes with scores, as detectors answer, the K boxes with the highest.
+    /// With `ovms infer`, of boxes with scores, as detectors answer, the K boxes with the highest. NaN has no rank.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
@@ -51,6 +54,8 @@ pub(crate) struct RankedOutput<'a> {
     /// Name of the output.
     pub(crate) name: &'a str,
     pub(crate) rows: Vec<Vec<Ranked<'a>>>,
+    /// Number of scores that are NaN, which are not ranked.
+    nans: usize,
     pub(crate) labels: &'a [String],
     /// File of each row, or none.
     pub(crate) files: Vec<&'a str>,
@@ -114,6 +119,7 @@ impl Ranking {
         Ok(RankedOutput {
             name,
             rows,
+            nans: values(tensor).filter(|score| is_nan(*score)).count(),
             labels: self.labels_of(name, tensor, of_model)?,
             files: Vec::new(),
         })
@@ -172,6 +178,35 @@ impl Ranking {
 }
 
 impl RankedOutput<'_> {
+    /// Returns a note on scores that are NaN, if there are any.
+    pub(crate) fn note(&self) -> Option<String> {
+        let name = self.name;
+        let mut rows = self.rows.iter().enumerate();
+        let empty = rows.find(|(_, row)| row.is_empty());
+        let others = rows.filter(|(_, row)| row.is_empty()).count();
+        Some(match (self.nans, empty, self.rows.len()) {
+            (0, ..) => return None,
+            (_, Some(_), 1) => {
+                format!("note: all scores of output `{name}` are NaN, and have no rank")
+            }
+            (_, Some((row, _)), _) => {
+                let file = self.files.get(row);
+                let file = file.map_or_else(String::new, |file| format!(" ({})", visible(file)));
+                let more = match others {
+                    0 => String::new(),
+                    others => format!(", and in {} more,", counted(others, "row")),
+                };
+                format!(
+                    "note: all scores of output `{name}` in row {row}{file}{more} are NaN, and have no rank"
+                )
+            }
+            (1, None, _) => format!("note: 1 score of output `{name}` is NaN, and has no rank"),
+            (nans, None, _) => {
+                format!("note: {nans} scores of output `{name}` are NaN, and have no rank")
+            }
+        })
+    }
+
     /// Returns the table, with columns for the row and its file if there are several, and one for any labels.
     pub(crate) fn table(&self) -> Table {
         let several = self.rows.len() > 1;
@@ -187,14 +222,25 @@ impl RankedOutput<'_> {
             table = table.left(["label"]);
         }
         table = table.right(["score"]);
+        let of_row = |row: usize| {
+            let mut cells = Vec::new();
+            if several {
+                cells.push(row.to_string());
+                let file = self.files.get(row);
+                cells.extend(file.map(|file| visible(file).into_owned()));
+            }
+            cells
+        };
         for (row, ranking) in self.rows.iter().enumerate() {
+            if ranking.is_empty() {
+                let mut cells = of_row(row);
+                let others = if self.labels.is_empty() { 2 } else { 3 };
+                cells.extend(vec![ui::NOTHING.to_owned(); others]);
+                cells.push("NaN".to_owned());
+                table.row(cells);
+            }
             for (place, ranked) in ranking.iter().enumerate() {
-                let mut cells = Vec::new();
-                if several {
-                    cells.push(row.to_string());
-                    let file = self.files.get(row);
-                    cells.extend(file.map(|file| visible(file).into_owned()));
-                }
+                let mut cells = of_row(row);
                 cells.extend([(place + 1).to_string(), ranked.index.to_string()]);
                 if !self.labels.is_empty() {
                     let label = self.labels.get(ranked.index);
@@ -277,6 +323,16 @@ mod tests {
     }
 
     fn drawn_with(shape: &[usize], numbers: &[f64], labels: &[&str], files: &[&str]) -> String {
+        noted(shape, numbers, labels, files).0
+    }
+
+    /// Draws a ranking; with the note on scores that have no rank.
+    fn noted(
+        shape: &[usize],
+        numbers: &[f64],
+        labels: &[&str],
+        files: &[&str],
+    ) -> (String, String) {
         let mut packer = Packer::new(DataType::F32, numbers.len());
         for number in numbers {
             packer.push_f64(*number).unwrap();
@@ -289,7 +345,47 @@ mod tests {
         let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
         let mut ranked = ranking.of("y", &scores, &labels).unwrap();
         ranked.files = files.to_vec();
-        ranked.table().draw(Look::Plain)
+        let note = ranked.note().unwrap_or_default();
+        (ranked.table().draw(Look::Plain), note)
+    }
+
+    #[test]
+    fn scores_that_are_nan_have_no_rank() {
+        let nan = f64::NAN;
+        let (table, note) = noted(&[1, 3], &[nan, 0.7, 0.1], &[], &[]);
+        insta::assert_snapshot!(table, @r"
+        rank  index  score
+           1      1    0.7
+           2      2    0.1
+        ");
+        assert_eq!(note, "note: 1 score of output `y` is NaN, and has no rank");
+        let (table, note) = noted(&[1, 2], &[nan, nan], &[], &[]);
+        insta::assert_snapshot!(table, @r"
+        rank  index  score
+           -      -    NaN
+        ");
+        assert_eq!(
+            note,
+            "note: all scores of output `y` are NaN, and have no rank"
+        );
+        let scores = [0.1, 0.7, nan, nan, nan, nan];
+        let (table, note) = noted(
+            &[3, 2],
+            &scores,
+            &["cat", "dog"],
+            &["a.png", "b.png", "c.png"],
+        );
+        insta::assert_snapshot!(table, @r"
+        row  file   rank  index  label  score
+          0  a.png     1      1  dog      0.7
+          0  a.png     2      0  cat      0.1
+          1  b.png     -      -  -        NaN
+          2  c.png     -      -  -        NaN
+        ");
+        assert_eq!(
+            note,
+            "note: all scores of output `y` in row 1 (b.png), and in 1 row more, are NaN, and have no rank"
+        );
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! Next step for what a server refuses, where another request or other flags of the server mend it.
 
 use ovms::{
-    client::{ServerError, input::ValueProblem},
-    tensor::DataType,
+    client::{ModelMetadata, ServerError, TensorMetadata, input::ValueProblem},
+    tensor::{DataType, Dim},
 };
 
 use crate::ui::{self, counted};
+
+/// Part of the error for a batch of another size.
+const BATCH: &str = "Invalid input batch size";
+
+/// Next step where the first dimension may be that of a demultiplexer.
+const OF_PARTS: &str = "if it is a pipeline with a `demultiply_count`, that says how many parts there are, and no batch size does";
 
 /// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 6] = [
@@ -19,13 +25,12 @@ const REFUSALS: [(&str, &str); 6] = [
          server's configuration file",
     ),
     (
-        "Invalid input batch size",
+        BATCH,
         "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
     ),
     (
-        "are required to have the same resolution",
-        "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
-         without `:BYTES`, `ovms infer` decodes and resizes them",
+        "images are resized where no dimension is -1",
+        "without `:BYTES`, `ovms infer` decodes and resizes the image itself",
     ),
     (
         "Invalid number of channels in binary input - Expected: 3; Actual: 1",
@@ -38,6 +43,9 @@ const REFUSALS: [(&str, &str); 6] = [
     ),
 ];
 
+/// Part of the error for encoded images of several sizes in a batch.
+const SIZES: &str = "are required to have the same resolution";
+
 /// Beginning of the error for an encoded image of a model whose layout has the channels elsewhere.
 const NO_NHWC: &str =
     "Received binary image input but resource not configured to accept NHWC layout";
@@ -46,12 +54,18 @@ const NO_NHWC: &str =
 pub(crate) const OF_CREDENTIALS: &str = "give a credential that the server knows: OVMS_API_KEY or `--api-key`, \
      `--bearer`, or `--cert` with `--key`";
 
-/// Returns the next steps for a refusal, if there are any.
-pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
+/// Returns the next steps for a refusal, if there are any; `model` has the metadata if that is known.
+pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -> Vec<String> {
     let message = &refusal.message;
+    if message.contains(SIZES) {
+        let takes_any = model.is_some_and(|model| takes_any_size(message, model));
+        return vec![of_sizes(takes_any).to_owned()];
+    }
     let known = REFUSALS.iter().find(|(text, _)| message.contains(text));
-    if let Some((_, hint)) = known {
-        return vec![(*hint).to_owned()];
+    if let Some((text, hint)) = known {
+        let may_be_split = *text == BATCH && model.is_some_and(|it| may_be_split(message, it));
+        let more = may_be_split.then(|| OF_PARTS.to_owned());
+        return [(*hint).to_owned()].into_iter().chain(more).collect();
     }
     if message.contains(NO_NHWC) || has_channels_elsewhere(message) {
         return vec![
@@ -68,6 +82,40 @@ pub(super) fn next_steps(refusal: &ServerError) -> Vec<String> {
     match refusal.is_unauthenticated() {
         true => vec![OF_CREDENTIALS.to_owned()],
         false => Vec::new(),
+    }
+}
+
+/// Returns the input that a server names at the end of an error.
+fn input_named<'a>(message: &str, model: &'a ModelMetadata) -> Option<&'a TensorMetadata> {
+    let (_, name) = message.rsplit_once("; input name: ")?;
+    model.inputs.iter().find(|input| input.name == name)
+}
+
+/// Returns whether the input that a server names has a dimension more than rows and images have, as one that a
+/// demultiplexer splits has.
+fn may_be_split(message: &str, model: &ModelMetadata) -> bool {
+    let input = input_named(message, model);
+    input.is_some_and(|input| matches!(input.shape.0.len(), 3 | 5..))
+}
+
+/// Returns whether the input that a server names takes images of any height or width, to which it resizes none.
+fn takes_any_size(message: &str, model: &ModelMetadata) -> bool {
+    let input = input_named(message, model);
+    let sides = input.and_then(|input| match input.shape.0.as_slice() {
+        [.., height, width, _channels] => Some([*height, *width]),
+        _ => None,
+    });
+    sides.is_some_and(|sides| !sides.iter().all(|side| matches!(side, Dim::Fixed(_))))
+}
+
+/// Returns the next step for images of several sizes in a batch.
+const fn of_sizes(takes_any: bool) -> &'static str {
+    if takes_any {
+        "the model takes images of any size, so that nothing resizes them: send each in a request of its own, or resize them, \
+         as `magick IN.png -resize '640x480!' OUT.png` does"
+    } else {
+        "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
+         without `:BYTES`, `ovms infer` decodes and resizes them"
     }
 }
 
@@ -243,7 +291,10 @@ pub(crate) fn declared(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ovms::client::{ServerError, ServerErrorCode};
+    use ovms::{
+        client::{ModelMetadata, ServerError, ServerErrorCode, TensorMetadata},
+        tensor::{Dim, PartialShape},
+    };
 
     use super::{declared, failed_to_load, image_named, next_steps};
 
@@ -335,7 +386,7 @@ mod tests {
             message: message.to_owned(),
             is_foreign: false,
         };
-        next_steps(&refusal).join("\n")
+        next_steps(&refusal, None).join("\n")
     }
 
     #[test]
@@ -401,6 +452,53 @@ mod tests {
         assert_eq!(
             refused("Invalid input shape - Negative: (-1,10); input name: b"),
             ""
+        );
+    }
+
+    #[test]
+    fn hints_are_those_of_the_input_that_is_named() {
+        let message = "Binary input images for this endpoint are required to have the same resolution - image 1 has another than \
+                       the first; input name: x";
+        let batch = "Invalid input batch size - Expected: 4; Actual: 3; input name: x";
+        let dim = |length: &i64| usize::try_from(*length).map_or(Dim::Any, Dim::Fixed);
+        let hint = |message: &str, dims: &[i64]| {
+            let refusal = ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+                message: message.to_owned(),
+                is_foreign: false,
+            };
+            let model = ModelMetadata {
+                name: "m".to_owned(),
+                versions: Vec::new(),
+                platform: String::new(),
+                properties: Default::default(),
+                inputs: vec![TensorMetadata {
+                    name: "x".to_owned(),
+                    datatype: "FP32".to_owned(),
+                    shape: PartialShape(dims.iter().map(dim).collect()),
+                }],
+                outputs: Vec::new(),
+            };
+            next_steps(&refusal, Some(&model)).join("\n")
+        };
+        let of_bound = refused(message);
+        assert!(of_bound.contains("`--batch-size 1:8`"), "{of_bound}");
+        assert_eq!(hint(message, &[-1, 8, 8, 3]), of_bound);
+        assert_eq!(hint(batch, &[4, 10]), refused(batch));
+        let parts = hint(batch, &[4, 1, 10]);
+        assert!(parts.ends_with("and no batch size does"), "{parts}");
+        for dims in [[-1, -1, -1, 3], [-1, 8, -1, 3]] {
+            let open = hint(message, &dims);
+            assert!(
+                open.starts_with("the model takes images of any size"),
+                "{open}"
+            );
+        }
+        assert_eq!(
+            refused(
+                "Invalid input shape - Expected: (-1,1,8,8,3) - images are resized where no dimension is -1: with"
+            ),
+            "without `:BYTES`, `ovms infer` decodes and resizes the image itself"
         );
     }
 

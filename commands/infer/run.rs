@@ -200,7 +200,7 @@ impl Job {
             ClientError::Refused(refusal) => image_named(&refusal.message, &images),
             _ => None,
         };
-        let failure = call_failure::client(error);
+        let failure = call_failure::of_request(error, Some(model));
         file.into_iter().fold(failure, Failure::detail)
     }
 

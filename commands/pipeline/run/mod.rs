@@ -152,6 +152,9 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
             let text = {
                 let ranked = ranking.as_ref().map(|ranking| ranking.of(&measured));
                 let ranked = ranked.transpose()?.flatten();
+                if let Some(note) = ranked.as_ref().and_then(RankedOutput::note) {
+                    ui::note(&note);
+                }
                 match args.output.is_json() {
                     true => format!("{}\n", output::as_json(&loaded, &measured, ranked.as_ref())),
                     false => report::text(&loaded, &measured, ranked.as_ref(), args.all, look),

@@ -148,6 +148,7 @@ pub(super) fn as_json(
         rows,
         labels,
         files,
+        ..
     }) = ranked
     {
         let ranking = ranking_members(name, rows, labels);

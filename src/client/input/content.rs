@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    ElementSource, InputError,
-    audio::{self, Sound},
+    ElementSource, InputError, SoundError,
+    audio::{self, Beginning, Sound},
     piped,
 };
 use crate::{
@@ -153,17 +153,22 @@ impl<'a> Stdin<'a> {
                     .iter()
                     .find(|(begin, _)| bytes.starts_with(begin));
                 let reported = beginning.map(|(_, kind)| *kind);
-                // A header tells more than raw samples do.
-                let told = reported
-                    .filter(|it| *it == FileKind::Wav && kind.is_some_and(FileKind::is_samples));
-                let content = match told.or(kind).or(reported) {
+                let content = match kind.or(reported) {
                     Some(kind) => Content::of_file(Path::new(STDIN), kind, bytes)?,
                     None => match String::from_utf8(bytes) {
                         Ok(text) => match Content::of_json(STDIN, text)? {
                             Content::Json(text) => Content::Piped(text),
                             content => content,
                         },
-                        Err(_) => return Err(InputError::StdinBytes),
+                        Err(error) => {
+                            return Err(match Beginning::of(error.as_bytes()) {
+                                Beginning::Other(name) => InputError::Sound {
+                                    path: STDIN.into(),
+                                    problem: SoundError::Foreign(name),
+                                },
+                                _ => InputError::StdinBytes,
+                            });
+                        }
                     },
                 };
                 self.read = Some(match &content {
@@ -284,11 +289,16 @@ impl Content {
             FileKind::Text => Self::Text(bytes.into()),
             FileKind::Csv => Self::Rows(bytes.into()),
             FileKind::Binary => Self::Binary(bytes.into()),
-            FileKind::Wav => {
-                let sound = audio::of_wav(&bytes);
-                Self::Samples(sound.map_err(|error| unreadable(path, error))?)
+            FileKind::Wav | FileKind::Pcm16 | FileKind::Float32 => {
+                let sound = match kind {
+                    FileKind::Wav => audio::of_wav(&bytes),
+                    _ => Sound::of_samples(&bytes, kind),
+                };
+                Self::Samples(sound.map_err(|problem| InputError::Sound {
+                    path: path.to_owned(),
+                    problem,
+                })?)
             }
-            FileKind::Pcm16 | FileKind::Float32 => Self::Samples(Sound::of_raw(&bytes, kind)),
         })
     }
 

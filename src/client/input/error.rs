@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::PipedProblem;
+use super::{PipedProblem, SoundError};
 use crate::{
     client::{BoxError, message::TensorMetadata},
     tensor::{DataType, PartialShape, TensorError, images::DecodeError, values::ValueError},
@@ -18,6 +18,15 @@ pub enum InputError {
         path: PathBuf,
         /// The reason.
         source: BoxError,
+    },
+    /// A sound is not read.
+    #[error("cannot read {}", path.display())]
+    Sound {
+        /// The file, or standard input.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        problem: SoundError,
     },
     /// A pattern of files that no file matches.
     #[error("no file matches `{0}`")]
@@ -189,6 +198,18 @@ pub enum ValueProblem {
         place: Option<Box<(usize, usize)>>,
         /// The reason.
         source: DecodeError,
+    },
+    /// An image is larger than what is decoded.
+    #[error("{file} has {width}x{height} pixels, expected {most} at most")]
+    Pixels {
+        /// The file.
+        file: String,
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+        /// The most pixels.
+        most: u64,
     },
     /// The layout of an image does not fit the shape, or the shape tells none.
     #[error("{0}")]

@@ -1,9 +1,9 @@
 //! Fuzz targets of inputs that come from elsewhere: sounds, and what another command has written.
 
 use super::{
-    FileKind, SoundForm,
+    FileKind, SoundForm, SoundStream,
     audio::{RIFF, SampleForm, Sound, of_wav},
-    next_samples, piped, skip_wav_header,
+    piped,
 };
 
 /// The most samples that are read of a stream at once.
@@ -15,18 +15,17 @@ pub(crate) fn wav(data: &[u8]) {
         assert!(samples.len() <= data.len());
     }
     assert_eq!(SampleForm::I16.read(data).len(), data.len() / 2);
-    let mut stream = data;
-    let Ok(form) = skip_wav_header(&mut stream, FileKind::Pcm16) else {
+    let Ok(mut stream) = SoundStream::open(data, FileKind::Pcm16) else {
         return;
     };
     let SoundForm {
         samples, channels, ..
-    } = form;
+    } = stream.form();
     let length = samples.length();
     assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));
     let mut read = 0;
     loop {
-        let samples = next_samples(&mut stream, SAMPLES, form);
+        let samples = stream.next(SAMPLES);
         let (samples, _) = samples.expect("memory can be read");
         if samples.is_empty() {
             break;

@@ -17,11 +17,12 @@ mod line;
 mod pattern;
 mod piped;
 mod remark;
+mod table;
 mod target;
 
 pub use argument::{Argument, ArgumentError, ElementSource};
 pub use assemble::{InputTurn, Inputs, MAX_OF_FILES, WholeInput, samples_of_a_step};
-pub use audio::{SampleForm, SampleRest, SoundCut, SoundForm, next_samples, skip_wav_header};
+pub use audio::{SampleForm, SampleRest, SoundCut, SoundError, SoundForm, SoundStream};
 pub use content::FileKind;
 pub use convert::Fill;
 pub use error::{InputError, ValueProblem};

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use parking_lot::Mutex;
 
 use super::{SampleRest, SoundCut};
-use crate::tensor::DataType;
+use crate::tensor::{DataType, ShapeText};
 
 /// Array that was converted, since the model's input has another datatype of the same kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,18 @@ pub enum InputRemark {
         /// The bytes.
         rest: SampleRest,
     },
+    /// Something else than a chunk follows the samples of a WAV file, and is left out.
+    GoesOn {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+    },
+    /// Samples are far outside of -1 to 1.
+    Loud {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+        /// Text of how far from 0 they are at most, so far.
+        most: String,
+    },
     /// The channels of a sound are mixed into one.
     Mixed {
         /// The number of channels.
@@ -131,6 +143,32 @@ pub enum InputRemark {
         /// The number of them.
         count: usize,
     },
+    /// Elements are infinite.
+    Infinite {
+        /// The name of the input.
+        input: String,
+        /// The number of them.
+        count: usize,
+    },
+    /// An array is sent in a shape of more dimensions, which is that of the model.
+    Reshaped {
+        /// The name of the input.
+        input: String,
+        /// The shape of the array.
+        found: Vec<usize>,
+        /// The shape that is sent.
+        sent: Vec<usize>,
+    },
+    /// An image of 16 bits a channel is sent with 8.
+    Narrowed {
+        /// The file.
+        file: String,
+    },
+    /// An image is sent without its transparency.
+    Opaque {
+        /// The file.
+        file: String,
+    },
     /// An image is sent as its pixels lie in the file, and EXIF says that they are to be turned.
     Turned {
         /// The file.
@@ -156,6 +194,13 @@ impl InputRemark {
             (Self::NotNumbers { input: one, .. }, Self::NotNumbers { input: other, .. }) => {
                 one == other
             }
+            (Self::Infinite { input: one, .. }, Self::Infinite { input: other, .. }) => {
+                one == other
+            }
+            (Self::Loud { path: one, .. }, Self::Loud { path: other, .. }) => one == other,
+            // They are of all images.
+            (Self::Narrowed { .. }, Self::Narrowed { .. })
+            | (Self::Opaque { .. }, Self::Opaque { .. }) => true,
             _ => self == other,
         }
     }
@@ -166,6 +211,7 @@ impl InputRemark {
             self,
             Self::Unfinished { .. }
                 | Self::Rest { .. }
+                | Self::GoesOn { .. }
                 | Self::UnusualRate { .. }
                 | Self::PreparedTwice { .. }
                 | Self::OtherColors { .. }
@@ -254,6 +300,27 @@ impl fmt::Display for InputRemark {
                      shifted, and are noise"
                 )
             }
+            Self::GoesOn { path } => {
+                match path {
+                    Some(path) => write!(f, "{}", path.display())?,
+                    None => f.write_str("standard input")?,
+                }
+                f.write_str(
+                    " goes on behind the samples that its header tells, and the rest is left out: several WAV files in \
+                     a row are not one sound",
+                )
+            }
+            Self::Loud { path, most } => {
+                match path {
+                    Some(path) => write!(f, "{}", path.display())?,
+                    None => f.write_str("the sound")?,
+                }
+                write!(
+                    f,
+                    " has samples up to {most}, far outside of -1 to 1, and is sent as it is: samples of 16 bits are \
+                     read with `-:pcm16` or as `@FILE.pcm`"
+                )
+            }
             Self::Mixed { channels } => write!(
                 f,
                 "the sound has {channels} channels, which are mixed into one"
@@ -303,6 +370,25 @@ impl fmt::Display for InputRemark {
             Self::NotNumbers { input, count } => {
                 write!(f, "input `{input}` has {}", Counted(*count, "NaN"))
             }
+            Self::Infinite { input, count } => {
+                let numbers = Counted(*count, "infinite number");
+                write!(f, "input `{input}` has {numbers}")
+            }
+            Self::Reshaped { input, found, sent } => write!(
+                f,
+                "{} is sent as {} for input `{input}`",
+                ShapeText(found),
+                ShapeText(sent)
+            ),
+            Self::Narrowed { file } => write!(
+                f,
+                "{file} has 16 bits a channel, and is sent with 8, as values from 0 to 255"
+            ),
+            Self::Opaque { file } => write!(
+                f,
+                "{file} is transparent in part, and is sent with the colors below: `magick {file} -background white \
+                 -flatten FILE.png` puts it on white"
+            ),
             Self::Turned { file } => write!(
                 f,
                 "the EXIF orientation of {file} is not applied, neither here nor by a server that decodes images: \

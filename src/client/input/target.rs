@@ -160,50 +160,6 @@ impl Target<'_> {
         self.finish(dtype, &[count], packer.finish())
     }
 
-    /// Reads lines of numbers with commas between them, each as long as the first.
-    pub(super) fn rows(&self, text: &[u8], dtype: DataType) -> Result<Tensor, ValueProblem> {
-        let text = String::from_utf8_lossy(text);
-        let text = text.trim_start_matches('\u{feff}');
-        let mut packer = Packer::new(dtype, text.len() / 8);
-        let lines = text.lines().zip(1_usize..);
-        let (mut rows, mut columns) = (0, None);
-        for (line, number) in lines.filter(|(line, _)| !line.trim().is_empty()) {
-            let mut count = 0;
-            for cell in line.split(',').map(str::trim) {
-                count += 1;
-                let failed = push_cell(&mut packer, cell).err();
-                if let Some(problem) = failed {
-                    let next = match (rows, cell) {
-                        (_, "") => "write a number, or NaN, into each cell",
-                        (0, _) => {
-                            "a line with the names of columns has to go: `tail -n +2 FILE.csv > rows.csv`"
-                        }
-                        _ => "only numbers can be sent",
-                    };
-                    let text = format!("line {number}: {problem}; {next}");
-                    return Err(ValueProblem::Misfit(text));
-                }
-            }
-            let expected = *columns.get_or_insert(count);
-            if count != expected {
-                let text = format!(
-                    "line {number} has {}, the first one {expected}",
-                    error::values(count)
-                );
-                return Err(ValueProblem::Misfit(text));
-            }
-            rows += 1;
-        }
-        let columns = columns.unwrap_or(0);
-        let rank = self.wanted().map(|shape| shape.0.len());
-        let found = match (columns, rank) {
-            // A column, or what the model takes in a row.
-            (1, _) | (_, Some(0 | 1)) => vec![packer.count()],
-            _ => vec![rows, columns],
-        };
-        self.finish(dtype, &found, packer.finish())
-    }
-
     pub(super) fn bytes(&self, bytes: Bytes) -> Result<Tensor, ValueProblem> {
         let dtype = self.dtype()?;
         let length = bytes.len();
@@ -242,27 +198,15 @@ fn framed(bytes: &Bytes) -> Option<usize> {
     (read == bytes.len()).then_some(count)
 }
 
-fn push_cell(packer: &mut Packer, cell: &str) -> Result<(), ValueProblem> {
-    match cell {
-        "" => {
-            let text = format!(
-                "found an empty cell, expected a value of {}",
-                packer.dtype()
-            );
-            Err(ValueProblem::Misfit(text))
-        }
-        cell => push_word(packer, cell),
-    }
-}
-
-fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
+/// Adds a number, or a truth value, that is written as a word.
+pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
     if let Ok(number) = word.parse() {
         packer.push_u64(number)?;
     } else if let Ok(number) = word.parse() {
         packer.push_i64(number)?;
     } else if let Ok(number) = word.parse() {
         packer.push_f64(number)?;
-    } else if let Ok(value) = word.parse() {
+    } else if let Ok(value) = word.to_ascii_lowercase().parse() {
         packer.push_bool(value)?;
     } else {
         let dtype = packer.dtype();

@@ -180,8 +180,17 @@ pub fn row_counts(answer: &ClientResponse) -> Vec<(String, usize)> {
 pub fn ranking_csv(rows: &[Vec<Ranked<'_>>], labels: &[String], files: &[&str]) -> Vec<u8> {
     let mut out = b"row,file,rank,index,label,score\n".to_vec();
     for (row, ranks) in rows.iter().enumerate() {
+        let file = files.get(row).copied().unwrap_or_default();
+        if ranks.is_empty() {
+            // A row of NaN is not lost.
+            let mut line = Line::begin(&mut out);
+            for text in [row.to_string().as_str(), file, "", "", "", "NaN"] {
+                line.next();
+                push_text(text, line.out);
+            }
+            line.end();
+        }
         for (place, ranked) in ranks.iter().enumerate() {
-            let file = files.get(row).copied().unwrap_or_default();
             let label = labels.get(ranked.index).map_or("", String::as_str);
             let [row, rank, index] = [row, place + 1, ranked.index].map(|it| it.to_string());
             let mut line = Line::begin(&mut out);
@@ -501,5 +510,13 @@ mod tests {
         1,b.png,2,0,cat,1.0
         "#);
         assert!(text(&[]).contains("\n1,,1,1,"));
+        let scores = floats(&[2, 1], &[f32::NAN, 0.5]);
+        let rows = top(&scores, 2).unwrap();
+        let text = String::from_utf8(ranking_csv(&rows, &[], &["a.png", "b.png"])).unwrap();
+        insta::assert_snapshot!(text, @r"
+        row,file,rank,index,label,score
+        0,a.png,,,,NaN
+        1,b.png,1,0,,0.5
+        ");
     }
 }

@@ -23,7 +23,7 @@ pub use json::{
     stream_json,
 };
 pub use save::{Saved, save_tensors};
-pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, number, top};
+pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, is_nan, number, top};
 
 /// Goes through the elements. BYTES whose elements are not behind their lengths are one.
 fn elements(tensor: &Tensor) -> impl Iterator<Item = Value<'_>> {

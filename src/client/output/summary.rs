@@ -173,7 +173,7 @@ pub enum TopError {
 
 /// Ranks the last axis: for each row of the axes before it, the greatest `count` scores.
 ///
-/// Equal scores stand in the order of their places; what is not a number comes last.
+/// Equal scores stand in the order of their places; what is not a number has none, so that a row of it is empty.
 ///
 /// # Errors
 ///
@@ -188,7 +188,8 @@ pub fn top(tensor: &Tensor, count: usize) -> Result<Vec<Vec<Ranked<'_>>>, TopErr
         return Ok(Vec::new());
     }
     let rank = |row: &[Value<'_>]| -> Vec<usize> {
-        let mut order: Vec<usize> = (0..row.len()).collect();
+        let is_number = |place: &usize| !is_nan(row[*place]);
+        let mut order: Vec<usize> = (0..row.len()).filter(is_number).collect();
         let better = |a: &usize, b: &usize| descending(row[*a], row[*b]).then(a.cmp(b));
         if count < order.len() {
             order.select_nth_unstable_by(count, better);
@@ -208,6 +209,11 @@ pub fn top(tensor: &Tensor, count: usize) -> Result<Vec<Vec<Ranked<'_>>>, TopErr
             ranked.map(score).collect()
         })
         .collect())
+}
+
+/// Returns whether a value is no number.
+pub fn is_nan(value: Value<'_>) -> bool {
+    value.as_f64().is_some_and(f64::is_nan)
 }
 
 pub(super) fn descending(a: Value<'_>, b: Value<'_>) -> Ordering {
@@ -317,10 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_scores_keep_their_order_and_nan_is_last() {
+    fn equal_scores_keep_their_order_and_nan_has_none() {
         let tensor = floats(&[5], &[f64::NAN, 1.0, 2.0, 1.0, f64::NAN]);
-        assert_eq!(indices(&tensor, 5), [[2, 1, 3, 0, 4]]);
+        assert_eq!(indices(&tensor, 5), [[2, 1, 3]]);
         assert_eq!(indices(&tensor, 2), [[2, 1]]);
+        let tensor = floats(&[2, 2], &[f64::NAN, f64::NAN, 0.5, f64::INFINITY]);
+        assert_eq!(indices(&tensor, 1), [vec![], vec![1]]);
     }
 
     #[test]

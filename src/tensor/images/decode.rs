@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, io::Cursor};
 
-use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{ColorType, DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::PixelLimit;
 
@@ -116,7 +116,7 @@ fn check_scans(encoded: &[u8]) -> Result<(), DecodeError> {
 /// # Errors
 ///
 /// Fails if the end is missing.
-pub fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
+fn check_end(encoded: &[u8]) -> Result<(), DecodeError> {
     // Without a scan it is broken in another way, of which the decoder says more.
     let is_whole = scans(encoded)
         .last()
@@ -179,6 +179,22 @@ fn check_pixels(width: u32, height: u32, limit: PixelLimit) -> Result<(), Decode
     Ok(())
 }
 
+/// Decodes an image with all that the file has of it: its colors, their bits, and its transparency.
+///
+/// # Errors
+///
+/// Fails if it is broken, too large, or of a format that is not read.
+pub fn decode(encoded: &[u8], limit: PixelLimit) -> Result<DynamicImage, DecodeError> {
+    let encoded = match plain(encoded, limit) {
+        // Its decoder says which other one it is.
+        Err(DecodeError::Format) => encoded.into(),
+        plain => plain?,
+    };
+    let header = Header::read(&encoded, limit)?;
+    header.check_end()?;
+    Ok(DynamicImage::from_decoder(header.decoder)?)
+}
+
 /// An image of which the header is read.
 pub(super) struct Header<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
@@ -217,15 +233,21 @@ impl<'a> Header<'a> {
         self.bytes.saturating_mul(WORKING)
     }
 
+    /// Checks that the end of a JPEG is there.
+    fn check_end(&self) -> Result<(), DecodeError> {
+        match self.format {
+            ImageFormat::Jpeg => check_end(self.encoded),
+            _ => Ok(()),
+        }
+    }
+
     /// Decodes the image. Alpha is left out unless it is wanted.
     ///
     /// # Errors
     ///
     /// Fails if the image is broken, or of samples that are not read.
     pub(super) fn decode(self, keeps_alpha: bool) -> Result<Decoded, DecodeError> {
-        if self.format == ImageFormat::Jpeg {
-            check_end(self.encoded)?;
-        }
+        self.check_end()?;
         let (width, height) = self.decoder.dimensions();
         let color = self.decoder.color_type();
         let mut bytes = vec![0; self.bytes];

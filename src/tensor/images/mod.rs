@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{budget::Budget, error::Error};
 
-pub use self::decode::{DecodeError, check_end};
+pub use self::decode::{DecodeError, decode};
 
 /// The most bytes of one tensor of images: 1 GiB, which is also the default for messages.
-const MAX_BYTES: usize = 1 << 30;
+pub const MAX_BYTES: usize = 1 << 30;
 
 /// The most pixels that an encoded image may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

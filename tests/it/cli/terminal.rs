@@ -173,7 +173,10 @@ fn a_failed_start_is_reported_once() {
     let both = folder.path().join("both");
     let file = fs::File::create(&both).unwrap();
     let mut command = cli::command();
-    command.args(&args).stdout(file.try_clone().unwrap()).stderr(file);
+    command
+        .args(&args)
+        .stdout(file.try_clone().unwrap())
+        .stderr(file);
     assert_eq!(command.status().unwrap().code(), Some(1));
     let text = fs::read_to_string(&both).unwrap();
     assert_eq!(text.matches("cannot load model `m`").count(), 1, "{text}");

@@ -167,9 +167,8 @@ fn labels_are_followed_and_told_where_they_do_not_fit() {
     let label = |text: &str| eventually("the labels", || (labels() == text).then_some(()));
     label("a\nb");
     let url = format!("http://127.0.0.1:{}", server.rest_port);
-    let ranked = cli::run(cli::command().args([
-        "infer", "m", "--zeros", "--top", "1", "--url", &url,
-    ]));
+    let ranked =
+        cli::run(cli::command().args(["infer", "m", "--zeros", "--top", "1", "--url", &url]));
     insta::assert_snapshot!(ranked.stderr, @r"
     error: model `m` has 2 labels, output `scores` has 10 scores
     hint: correct `labels.txt` beside the model on the server, or give other labels with --labels FILE

@@ -390,7 +390,9 @@ fn what_serves_on_after_a_failed_reload_says_so() {
 fn drawings_are_those_of_the_command_line_with_lines_for_times() {
     // The texts, but for empty lines.
     let texts = |svg: &str| -> Vec<String> {
-        let all = svg.split("</text>").filter_map(|part| part.rsplit('>').next());
+        let all = svg
+            .split("</text>")
+            .filter_map(|part| part.rsplit('>').next());
         let all = all.filter(|text| !text.trim().is_empty());
         all.map(str::to_owned).collect()
     };

@@ -1,6 +1,6 @@
 //! Remarks on the inputs of a request.
 
-use std::slice;
+use std::{path::PathBuf, slice};
 
 use super::{
     Content, ElementSource, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step,
@@ -8,13 +8,16 @@ use super::{
 use crate::{
     client::{
         ModelMetadata, TensorMetadata,
-        input::{SoundForm, image::is_turned, remark::USUAL_RATE},
+        input::{
+            SoundForm,
+            audio::loudest,
+            image::{ImageLoss, is_turned},
+            remark::USUAL_RATE,
+        },
+        output::number,
     },
     servable::ImageStep,
-    tensor::{
-        DataType, Tensor,
-        values::{Value, values},
-    },
+    tensor::{DataType, Tensor, values::values},
 };
 
 /// Maximum length of a list of numbers that a remark repeats.
@@ -32,13 +35,22 @@ pub(super) struct Padding {
     pub(super) rate: Option<u32>,
 }
 
-/// Counts elements that are no numbers.
-fn nans(tensor: &Tensor) -> usize {
+/// How far from 0 samples are at least that are far outside of -1 to 1; those of a sound that is too loud are not.
+const LOUD: f32 = 4.0;
+
+/// Counts elements that are no numbers, and those that are infinite.
+pub(super) fn not_finite(tensor: &Tensor) -> (usize, usize) {
     if !tensor.dtype().is_float() {
-        return 0;
+        return (0, 0);
     }
-    let is_nan = |value: &Value<'_>| value.as_f64().is_some_and(f64::is_nan);
-    values(tensor).filter(is_nan).count()
+    let all = values(tensor).filter_map(|value| value.as_f64());
+    all.fold((0, 0), |(nans, infinite), value| {
+        let one = |is_one| usize::from(is_one);
+        (
+            nans + one(value.is_nan()),
+            infinite + one(value.is_infinite()),
+        )
+    })
 }
 
 /// Returns the numbers of a text with commas or blanks between them; `None` if it is a single one, or has other words.
@@ -112,6 +124,11 @@ impl Inputs {
             };
             let path = argument.source.path().cloned();
             self.hear_of_form(sound.rate, sound.channels);
+            self.hear_of_loudness(path.as_ref(), &sound.samples);
+            if sound.goes_on {
+                let path = path.clone();
+                self.remarks.hear(InputRemark::GoesOn { path });
+            }
             if let Some(rest) = sound.rest {
                 let path = path.clone();
                 self.remarks.hear(InputRemark::Rest { path, rest });
@@ -133,8 +150,12 @@ impl Inputs {
         Ok(())
     }
 
-    /// Reports the end of a stream of samples, with so many bytes and samples of each channel.
-    pub fn hear_of_stream_end(&self, form: &SoundForm, bytes: u64, samples: u64) {
+    /// Reports the end of a stream of samples, with so many bytes and samples of each channel, and whether something else
+    /// than a chunk follows them.
+    pub fn hear_of_stream_end(&self, form: &SoundForm, bytes: u64, samples: u64, goes_on: bool) {
+        if goes_on {
+            self.remarks.hear(InputRemark::GoesOn { path: None });
+        }
         if let Some(rest) = form.rest(bytes) {
             self.remarks.hear(InputRemark::Rest { path: None, rest });
         }
@@ -150,6 +171,15 @@ impl Inputs {
             _ => None,
         });
         sounds.next()
+    }
+
+    /// Reports samples that are far outside of -1 to 1.
+    pub(super) fn hear_of_loudness(&self, path: Option<&PathBuf>, samples: &[f32]) {
+        let most = loudest(samples);
+        if most > LOUD {
+            let (path, most) = (path.cloned(), number(most.into()));
+            self.remarks.hear(InputRemark::Loud { path, most });
+        }
     }
 
     fn hear_of_form(&self, rate: Option<u32>, channels: usize) {
@@ -226,12 +256,32 @@ impl Inputs {
         }
     }
 
-    /// Reports elements that are no numbers.
-    pub(super) fn hear_of_nans(&self, input: Option<&str>, tensor: &Tensor) {
+    /// Reports elements that are no numbers, and those that are infinite.
+    pub(super) fn hear_of_not_finite(&self, input: Option<&str>, tensor: &Tensor) {
         let input = input.unwrap_or_default().to_owned();
-        match nans(tensor) {
-            0 => {}
-            count => self.remarks.hear(InputRemark::NotNumbers { input, count }),
+        let (nans, infinite) = not_finite(tensor);
+        if nans > 0 {
+            let (input, count) = (input.clone(), nans);
+            self.remarks.hear(InputRemark::NotNumbers { input, count });
+        }
+        self.hear_of_infinite(&input, infinite);
+    }
+
+    /// Reports elements that are infinite; steps with elements that are no numbers are refused elsewhere.
+    pub(super) fn hear_of_infinite(&self, input: &str, count: usize) {
+        if count > 0 {
+            let input = input.to_owned();
+            self.remarks.hear(InputRemark::Infinite { input, count });
+        }
+    }
+
+    /// Reports what images lose.
+    pub(super) fn hear_of_losses(&self, losses: Vec<(String, ImageLoss)>) {
+        for (file, loss) in losses {
+            self.remarks.hear(match loss {
+                ImageLoss::Bits => InputRemark::Narrowed { file },
+                ImageLoss::Transparency => InputRemark::Opaque { file },
+            });
         }
     }
 

@@ -10,7 +10,7 @@ use std::{io::Read, path::Path};
 use self::{
     apart::{no_answer, several},
     filling::{is_open, with_rows},
-    hearing::Padding,
+    hearing::{Padding, not_finite},
 };
 use super::{
     Argument, ElementSource, FileKind, Fill, ImageOptions, InputError, ValueProblem,
@@ -158,7 +158,7 @@ impl Inputs {
                 let name = given.argument.name.clone();
                 let tensor = self.tensor(given, input, filler, false)?;
                 let name = input.map(|input| input.name.as_str()).or(name.as_deref());
-                self.hear_of_nans(name, &tensor);
+                self.hear_of_not_finite(name, &tensor);
                 Ok(tensor)
             },
             |tensor, rank| {
@@ -249,6 +249,9 @@ impl Inputs {
         };
         // What is filled has one step, which goes with all of the others.
         let inputs = self.each(model, make, |_, _| None)?;
+        for (name, (tensor, _)) in &inputs {
+            self.hear_of_infinite(name, not_finite(tensor).1);
+        }
         let input = |(name, (tensor, step))| WholeInput { name, tensor, step };
         Ok(inputs.into_iter().map(input).collect())
     }
@@ -275,6 +278,7 @@ impl Inputs {
             rate: self.sample_rate,
         };
         self.hear_of_zeros(name, padding);
+        self.hear_of_loudness(None, &samples);
         samples.resize(count, 0.0);
         let mut inputs = self.clone();
         inputs.given.push(Given {
@@ -497,11 +501,25 @@ impl Inputs {
             Content::Image(file) => match target.dtype_of_file() {
                 // The server decodes it.
                 DataType::String => target.string(&file.bytes),
-                dtype => self.image.tensor(&file, dtype, target.wanted().as_ref()),
+                dtype => {
+                    let (wanted, mut losses) = (target.wanted(), Vec::new());
+                    let image = self
+                        .image
+                        .tensor(&file, dtype, wanted.as_ref(), &mut losses)?;
+                    self.hear_of_losses(losses);
+                    Ok(image)
+                }
             },
             Content::Images(files) => match target.dtype_of_file() {
                 DataType::String => target.strings(files.iter().map(|file| &*file.bytes)),
-                dtype => self.image.batch(&files, dtype, target.wanted().as_ref()),
+                dtype => {
+                    let (wanted, mut losses) = (target.wanted(), Vec::new());
+                    let images = self
+                        .image
+                        .batch(&files, dtype, wanted.as_ref(), &mut losses)?;
+                    self.hear_of_losses(losses);
+                    Ok(images)
+                }
             },
             Content::Samples(sound) => target.samples(&sound.samples),
             Content::Text(text) => match target.dtype_of_file() {
@@ -520,7 +538,7 @@ impl Inputs {
         }
     }
 
-    /// Makes a tensor of an array, and reports if it was converted without having been asked for.
+    /// Makes a tensor of an array, and reports if it was converted or reshaped without having been asked for.
     fn array(
         &self,
         target: &Target<'_>,
@@ -539,6 +557,15 @@ impl Inputs {
                 found,
                 expected,
             }));
+        }
+        if let Some(input) = target.model.filter(|_| target.shape.is_none())
+            && array.shape() != tensor.shape()
+        {
+            self.remarks.hear(InputRemark::Reshaped {
+                input: input.name.clone(),
+                found: array.shape().to_vec(),
+                sent: tensor.shape().to_vec(),
+            });
         }
         Ok(tensor)
     }

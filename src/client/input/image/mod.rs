@@ -4,15 +4,14 @@ use std::{io::Cursor, str::FromStr};
 
 use bytes::Bytes;
 use image::{
-    DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, imageops::FilterType,
-    metadata::Orientation,
+    ColorType, DynamicImage, ImageDecoder, ImageReader, imageops::FilterType, metadata::Orientation,
 };
 use strum::{IntoStaticStr, VariantArray};
 
 use super::{ValueProblem, content::EncodedImage};
 use crate::tensor::{
     DataType, Dim, PartialShape, ShapeText, Tensor, TensorError,
-    images::{DecodeError, check_end},
+    images::{DecodeError, MAX_BYTES, PixelLimit, decode},
     values::Packer,
 };
 
@@ -44,6 +43,38 @@ pub enum ImageLayout {
     /// Height, width, channels.
     Hwc,
 }
+
+/// Part of an image that no tensor has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ImageLoss {
+    /// Lower half of channels of 16 bits.
+    Bits,
+    /// Transparency.
+    Transparency,
+}
+
+impl ImageLoss {
+    /// Returns what is lost of an image.
+    fn all_of(image: &DynamicImage) -> impl Iterator<Item = Self> {
+        let is_wide = matches!(
+            image.color(),
+            ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16
+        );
+        let is_clear = match image {
+            DynamicImage::ImageLumaA8(image) => image.pixels().any(|it| it[1] < u8::MAX),
+            DynamicImage::ImageRgba8(image) => image.pixels().any(|it| it[3] < u8::MAX),
+            DynamicImage::ImageLumaA16(image) => image.pixels().any(|it| it[1] < u16::MAX),
+            DynamicImage::ImageRgba16(image) => image.pixels().any(|it| it[3] < u16::MAX),
+            _ => false,
+        };
+        let all = [(is_wide, Self::Bits), (is_clear, Self::Transparency)];
+        all.into_iter()
+            .filter_map(|(is_lost, loss)| is_lost.then_some(loss))
+    }
+}
+
+/// Losses of images, with the names of their files.
+pub(super) type ImageLosses = Vec<(String, ImageLoss)>;
 
 /// Scale below which one is no divisor of values up to 255, but a factor.
 const LEAST_SCALE: f64 = 0.01;
@@ -77,17 +108,32 @@ impl ImageOptions {
     /// shape fixes, and lays out.
     ///
     /// Values are 0 to 255 less the mean, divided by the scale. A type of whole numbers takes the
-    /// nearest that it has.
+    /// nearest that it has. What is lost by that is added to the losses.
     pub(super) fn tensor(
         &self,
         file: &EncodedImage,
         dtype: DataType,
         wanted: Option<&PartialShape>,
+        losses: &mut ImageLosses,
     ) -> Result<Tensor, ValueProblem> {
-        if let Some(part) = wanted.and_then(part) {
-            let image = self.tensor(file, dtype, Some(&part))?;
-            return Ok(stacked(dtype, &[image])?);
+        match wanted.and_then(part) {
+            Some(part) => {
+                let image = self.one_of(1, file, dtype, Some(&part), losses)?;
+                Ok(stacked(dtype, &[image])?)
+            }
+            None => self.one_of(1, file, dtype, wanted, losses),
         }
+    }
+
+    /// Makes the tensor of one of so many images.
+    fn one_of(
+        &self,
+        count: usize,
+        file: &EncodedImage,
+        dtype: DataType,
+        wanted: Option<&PartialShape>,
+        losses: &mut ImageLosses,
+    ) -> Result<Tensor, ValueProblem> {
         let layout = self.layout(wanted)?;
         let length = |axis: char| match wanted?.0[layout.name().find(axis)?] {
             Dim::Fixed(length) => Some(length),
@@ -106,13 +152,15 @@ impl ImageOptions {
             let text = "found 0 as a scale, expected a number to divide by".to_owned();
             return Err(ValueProblem::Misfit(text));
         }
-        let image = decode(&file.bytes).map_err(|source| ValueProblem::Image {
-            file: file.name.clone(),
-            place: None,
-            source,
-        })?;
+        // Pixels stay as they are in the file, whatever EXIF says, as with a server that decodes it.
+        let image = decode(&file.bytes, PixelLimit::default());
+        let image = image.map_err(|source| undecoded(file, source))?;
         let height = length('H').unwrap_or(image.height() as usize);
         let width = length('W').unwrap_or(image.width() as usize);
+        let shape = layout.shape(channels, height, width);
+        check_bytes(count, &shape, dtype)?;
+        let lost = ImageLoss::all_of(&image);
+        losses.extend(lost.map(|loss| (file.name.clone(), loss)));
         let pixels = pixels(image, channels, height, width)?;
 
         let mut packer = Packer::new(dtype, pixels.len());
@@ -140,7 +188,6 @@ impl ImageOptions {
                 }
             }
         }
-        let shape = layout.shape(channels, height, width);
         Ok(Tensor::new(dtype, shape, packer.finish())?)
     }
 
@@ -151,9 +198,11 @@ impl ImageOptions {
         files: &[EncodedImage],
         dtype: DataType,
         wanted: Option<&PartialShape>,
+        losses: &mut ImageLosses,
     ) -> Result<Tensor, ValueProblem> {
         if let Some(part) = wanted.and_then(part) {
-            return Ok(stacked(dtype, &self.tensors(files, dtype, Some(&part))?)?);
+            let images = self.tensors(files, dtype, Some(&part), losses)?;
+            return Ok(stacked(dtype, &images)?);
         }
         let layout = self.layout(wanted)?;
         let has_batch = layout.name().starts_with('N');
@@ -162,7 +211,7 @@ impl ImageOptions {
             let text = format!("found {count} images, shape {shape} takes one");
             return Err(ValueProblem::Batch(text));
         }
-        let images = self.tensors(files, dtype, wanted)?;
+        let images = self.tensors(files, dtype, wanted, losses)?;
         let shape = images.first().map(|image| image.shape().to_vec());
         let mut shape = shape.unwrap_or_default();
         if let Some(place) = images.iter().position(|image| image.shape() != shape) {
@@ -187,19 +236,22 @@ impl ImageOptions {
         files: &[EncodedImage],
         dtype: DataType,
         wanted: Option<&PartialShape>,
+        losses: &mut ImageLosses,
     ) -> Result<Vec<Tensor>, ValueProblem> {
-        let each = files.iter().zip(1..).map(|(file, number)| {
-            let tensor = self.tensor(file, dtype, wanted);
-            tensor.map_err(|problem| match problem {
+        let mut images = Vec::new();
+        for (file, number) in files.iter().zip(1..) {
+            let image = self.one_of(files.len(), file, dtype, wanted, losses);
+            let image = image.map_err(|problem| match problem {
                 ValueProblem::Image { file, source, .. } => ValueProblem::Image {
                     file,
                     place: Some(Box::new((number, files.len()))),
                     source,
                 },
                 problem => problem,
-            })
-        });
-        each.collect()
+            })?;
+            images.push(image);
+        }
+        Ok(images)
     }
 
     /// Returns the layout that a shape tells, or the usual one if that has as many dimensions.
@@ -288,14 +340,45 @@ fn stacked(dtype: DataType, tensors: &[Tensor]) -> Result<Tensor, TensorError> {
     Tensor::new(dtype, shape, parts.concat().into())
 }
 
-fn decode(file: &Bytes) -> Result<DynamicImage, DecodeError> {
-    let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
-    let reader = reader.map_err(ImageError::IoError)?;
-    if reader.format() == Some(ImageFormat::Jpeg) {
-        check_end(file)?;
+/// Makes the error of an image that is not decoded.
+fn undecoded(file: &EncodedImage, source: DecodeError) -> ValueProblem {
+    let file = file.name.clone();
+    match source {
+        DecodeError::Pixels {
+            width,
+            height,
+            most,
+        } => ValueProblem::Pixels {
+            file,
+            width,
+            height,
+            most,
+        },
+        source => ValueProblem::Image {
+            file,
+            place: None,
+            source,
+        },
     }
-    // Pixels stay as they are in the file, whatever EXIF says, as with a server that decodes it.
-    Ok(DynamicImage::from_decoder(reader.into_decoder()?)?)
+}
+
+/// Refuses images whose tensor is larger than that of a server may be.
+fn check_bytes(count: usize, shape: &[usize], dtype: DataType) -> Result<(), ValueProblem> {
+    let elements = shape.iter().copied().chain(dtype.size());
+    let bytes = elements.fold(count, usize::saturating_mul);
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    let (images, verb) = match count {
+        1 => ("an image".to_owned(), "needs"),
+        count => (format!("{count} images"), "need"),
+    };
+    Err(ValueProblem::Batch(format!(
+        "{images} of shape {} {verb} {} MiB, expected {} MiB at most",
+        ShapeText(shape),
+        bytes >> 20,
+        MAX_BYTES >> 20
+    )))
 }
 
 /// Returns whether the EXIF data of an image say that its pixels are to be turned or mirrored.

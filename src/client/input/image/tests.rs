@@ -1,9 +1,9 @@
 use std::io::Cursor;
 
 use bytes::Bytes;
-use image::{ImageFormat, Rgb, RgbImage};
+use image::{DynamicImage, ImageFormat, Luma, LumaA, Rgb, RgbImage, Rgba};
 
-use super::{EncodedImage, ImageLayout, ImageOptions, is_turned};
+use super::{EncodedImage, ImageLayout, ImageLoss, ImageOptions, is_turned};
 use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::values};
 
 /// -1 stands for a dimension that may vary.
@@ -51,7 +51,7 @@ fn pixels_are_laid_out_as_the_shape_tells() {
     for (wanted, expected, pixels) in rows {
         for dtype in [DataType::F32, DataType::U8, DataType::F16] {
             let tensor = ImageOptions::default()
-                .tensor(&two_pixels(), dtype, Some(&shape(wanted)))
+                .tensor(&two_pixels(), dtype, Some(&shape(wanted)), &mut Vec::new())
                 .unwrap();
             assert_eq!(tensor.shape(), *expected);
             assert_eq!(numbers(&tensor), pixels, "{wanted:?}");
@@ -63,7 +63,7 @@ fn pixels_are_laid_out_as_the_shape_tells() {
 fn several_images_are_a_batch() {
     let batch = |dims: &[i64], files: &[EncodedImage]| {
         let options = ImageOptions::default();
-        options.batch(files, DataType::U8, Some(&shape(dims)))
+        options.batch(files, DataType::U8, Some(&shape(dims)), &mut Vec::new())
     };
     let two = [two_pixels(), two_pixels()];
     let tensor = batch(&[-1, -1, -1, 3], &two).unwrap();
@@ -84,7 +84,9 @@ fn a_shape_that_tells_no_layout_has_that_of_the_preset() {
         ..ImageOptions::default()
     };
     let open = shape(&[-1, -1, -1, -1]);
-    let tensor = |options: ImageOptions| options.tensor(&two_pixels(), DataType::U8, Some(&open));
+    let tensor = |options: ImageOptions| {
+        options.tensor(&two_pixels(), DataType::U8, Some(&open), &mut Vec::new())
+    };
     let planar = tensor(usual(ImageLayout::Nchw)).unwrap();
     assert_eq!(planar.shape(), [1, 3, 1, 2]);
     let interleaved = tensor(usual(ImageLayout::Nhwc)).unwrap();
@@ -101,7 +103,9 @@ fn blue_comes_first_before_means_and_scales_count() {
         scale: vec![2.0],
         is_bgr: true,
     };
-    let tensor = image.tensor(&two_pixels(), DataType::F64, None).unwrap();
+    let tensor = image
+        .tensor(&two_pixels(), DataType::F64, None, &mut Vec::new())
+        .unwrap();
     assert_eq!(numbers(&tensor), [0.0, 0.0, 5.0, 15.0, 15.0, 20.0]);
 }
 
@@ -113,7 +117,9 @@ fn whole_numbers_are_rounded_and_clamped() {
         scale: vec![0.3],
         ..ImageOptions::default()
     };
-    let tensor = image.tensor(&two_pixels(), DataType::I8, None).unwrap();
+    let tensor = image
+        .tensor(&two_pixels(), DataType::I8, None, &mut Vec::new())
+        .unwrap();
     assert_eq!(numbers(&tensor), [-33.0, 0.0, 33.0, 67.0, 100.0, 127.0]);
 }
 
@@ -124,7 +130,12 @@ fn a_image_is_resized_to_what_the_model_fixes() {
         *pixel = Rgb([if x < 2 { 0 } else { 100 }; 3]);
     }
     let tensor = ImageOptions::default()
-        .tensor(&png(&image), DataType::F32, Some(&shape(&[1, 1, 2, 2])))
+        .tensor(
+            &png(&image),
+            DataType::F32,
+            Some(&shape(&[1, 1, 2, 2])),
+            &mut Vec::new(),
+        )
         .unwrap();
     // Each pixel takes a little of its neighbour beyond the middle.
     assert_eq!(numbers(&tensor), [14.0, 86.0, 14.0, 86.0]);
@@ -132,7 +143,7 @@ fn a_image_is_resized_to_what_the_model_fixes() {
 
 #[test]
 fn without_a_shape_a_image_is_height_width_channels() {
-    let tensor = ImageOptions::default().tensor(&two_pixels(), DataType::U8, None);
+    let tensor = ImageOptions::default().tensor(&two_pixels(), DataType::U8, None, &mut Vec::new());
     let tensor = tensor.unwrap();
     assert_eq!(tensor.shape()[2], 3);
     assert_eq!(tensor.shape()[0] * tensor.shape()[1], 2);
@@ -148,10 +159,12 @@ fn images_are_stacked_where_a_demultiplexer_splits() {
         Dim::Fixed(2),
     ]);
     let options = ImageOptions::default();
-    let one = options.tensor(&two_pixels(), DataType::U8, Some(&shape));
+    let one = options.tensor(&two_pixels(), DataType::U8, Some(&shape), &mut Vec::new());
     assert_eq!(one.as_ref().unwrap().shape(), [1, 1, 3, 2, 2]);
     let files = [two_pixels(), two_pixels()];
-    let two = options.batch(&files, DataType::U8, Some(&shape)).unwrap();
+    let two = options
+        .batch(&files, DataType::U8, Some(&shape), &mut Vec::new())
+        .unwrap();
     assert_eq!(two.shape(), [2, 1, 3, 2, 2]);
     assert!(two.data().starts_with(one.unwrap().data()));
 }
@@ -202,7 +215,12 @@ fn what_does_not_fit_is_refused_with_the_shape() {
     ];
     for (image, wanted, expected) in rows {
         let error = image
-            .tensor(&two_pixels(), DataType::F32, Some(&shape(wanted)))
+            .tensor(
+                &two_pixels(),
+                DataType::F32,
+                Some(&shape(wanted)),
+                &mut Vec::new(),
+            )
             .unwrap_err();
         assert_eq!(error.to_string(), *expected);
     }
@@ -215,11 +233,13 @@ fn an_image_that_cannot_be_decoded_is_named() {
         ..ImageOptions::default()
     };
     let broken = named("b.png", &b"GIF89a"[..]);
-    let error = options.tensor(&broken, DataType::F32, None).unwrap_err();
+    let error = options
+        .tensor(&broken, DataType::F32, None, &mut Vec::new())
+        .unwrap_err();
     assert_eq!(error.to_string(), "cannot decode b.png");
     for shape in [None, Some(shape(&[-1, 1, 1, 2, 3]))] {
         let files = [two_pixels(), broken.clone()];
-        let error = options.batch(&files, DataType::F32, shape.as_ref());
+        let error = options.batch(&files, DataType::F32, shape.as_ref(), &mut Vec::new());
         assert_eq!(
             error.unwrap_err().to_string(),
             "cannot decode b.png, image 2 of 2"
@@ -240,7 +260,12 @@ fn the_orientation_in_a_jpeg_is_not_applied() {
     file.splice(2..2, exif.iter().copied());
     assert!(is_turned(&file.clone().into()));
     let any = shape(&[1, 3, -1, -1]);
-    let tensor = ImageOptions::default().tensor(&named("a.jpg", file), DataType::U8, Some(&any));
+    let tensor = ImageOptions::default().tensor(
+        &named("a.jpg", file),
+        DataType::U8,
+        Some(&any),
+        &mut Vec::new(),
+    );
     assert_eq!(tensor.unwrap().shape(), [1, 3, 16, 8]);
 }
 
@@ -251,7 +276,12 @@ fn an_image_that_is_cut_short_is_none() {
     let decode = |bytes: &[u8]| {
         let file = named("half.jpg", bytes.to_vec());
         let options = ImageOptions::default();
-        options.tensor(&file, DataType::U8, Some(&shape(&[1, 3, -1, -1])))
+        options.tensor(
+            &file,
+            DataType::U8,
+            Some(&shape(&[1, 3, -1, -1])),
+            &mut Vec::new(),
+        )
     };
     assert!(decode(&whole).is_ok());
     for length in [whole.len() / 2, whole.len() - 2] {
@@ -261,4 +291,84 @@ fn an_image_that_is_cut_short_is_none() {
             "cannot decode half.jpg: found no end of the image: it is cut short"
         );
     }
+}
+
+#[test]
+fn what_an_image_loses_is_told() {
+    let (bits, clear) = (ImageLoss::Bits, ImageLoss::Transparency);
+    for (image, expected) in [
+        (
+            DynamicImage::ImageRgb8(image::ImageBuffer::from_pixel(2, 1, Rgb([1, 2, 3]))),
+            vec![],
+        ),
+        // A channel of opacity without any transparency.
+        (
+            DynamicImage::ImageRgba8(image::ImageBuffer::from_pixel(2, 1, Rgba([1, 2, 3, 255]))),
+            vec![],
+        ),
+        (
+            DynamicImage::ImageRgba8(image::ImageBuffer::from_pixel(2, 1, Rgba([1, 2, 3, 254]))),
+            vec![clear],
+        ),
+        (
+            DynamicImage::ImageLuma16(image::ImageBuffer::from_pixel(2, 1, Luma([9]))),
+            vec![bits],
+        ),
+        (
+            DynamicImage::ImageLumaA16(image::ImageBuffer::from_pixel(2, 1, LumaA([9, 0]))),
+            vec![bits, clear],
+        ),
+    ] {
+        let mut file = Cursor::new(Vec::new());
+        image.write_to(&mut file, ImageFormat::Png).unwrap();
+        let file = named("a.png", file.into_inner());
+        let (options, any) = (ImageOptions::default(), shape(&[1, 3, -1, -1]));
+        let mut losses = Vec::new();
+        options
+            .tensor(&file, DataType::F32, Some(&any), &mut losses)
+            .unwrap();
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|it| ("a.png".to_owned(), it))
+            .collect();
+        assert_eq!(losses, expected, "{:?}", image.color());
+    }
+}
+
+/// Makes a PNG that says how large it is, and has no pixels.
+fn claiming(width: u32, height: u32) -> EncodedImage {
+    let mut file = png(&RgbImage::new(1, 1)).bytes.to_vec();
+    file[16..20].copy_from_slice(&width.to_be_bytes());
+    file[20..24].copy_from_slice(&height.to_be_bytes());
+    named("large.png", file)
+}
+
+#[test]
+fn images_are_decoded_up_to_a_size() {
+    let options = ImageOptions::default();
+    let decode = |files: &[EncodedImage], shape: &PartialShape| {
+        let mut losses = Vec::new();
+        let error = match files {
+            [one] => options.tensor(one, DataType::F32, Some(shape), &mut losses),
+            files => options.batch(files, DataType::F32, Some(shape), &mut losses),
+        };
+        crate::error::chain(&error.unwrap_err())
+    };
+    let fixed = shape(&[1, 3, 4, 4]);
+    assert_eq!(
+        decode(&[claiming(8193, 8192)], &fixed),
+        "large.png has 8193x8192 pixels, expected 67108864 at most"
+    );
+    assert!(decode(&[claiming(8192, 8192)], &fixed).starts_with("cannot decode large.png: "));
+    // The tensor has a limit, too.
+    let huge = shape(&[1, 3, 20_000, 20_000]);
+    assert_eq!(
+        decode(&[two_pixels()], &huge),
+        "an image of shape (1,3,20000,20000) needs 4577 MiB, expected 1024 MiB at most"
+    );
+    let batch = vec![two_pixels(); 3];
+    assert_eq!(
+        decode(&batch, &shape(&[-1, 3, 6000, 6000])),
+        "3 images of shape (1,3,6000,6000) need 1235 MiB, expected 1024 MiB at most"
+    );
 }

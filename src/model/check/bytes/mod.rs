@@ -290,6 +290,11 @@ impl Planned<'_> {
 const OPEN_BATCH: &str =
     " - images are resized where no dimension is -1: with a batch size such as 1:8";
 
+/// Help for images of another size sent to an input with another open dimension before the batch, as a dynamic
+/// demultiplexer splits.
+const OPEN_PARTS: &str =
+    " - images are resized where no dimension is -1: with a demultiply_count that is a number";
+
 /// Help for images sent to an input whose last dimension is no number of channels.
 const CHANNELS_LAST: &str =
     ", which has its channels last; --layout NHWC:NCHW serves a model that has them first";
@@ -345,6 +350,9 @@ fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
         ImageError::Shape(actual) => {
             let unfit = unfit_shape(expected, actual);
             match expected.shape.0.as_slice() {
+                [Dim::Any, Dim::Fixed(_), Dim::Fixed(_), Dim::Fixed(_), _] => {
+                    unfit.with_more(OPEN_PARTS)
+                }
                 [batch @ .., Dim::Fixed(_), Dim::Fixed(_), _] if batch.contains(&Dim::Any) => {
                     unfit.with_more(OPEN_BATCH)
                 }

@@ -155,6 +155,13 @@ fn each_error_of_images_has_its_text() {
     let jpeg = include_bytes!("../../../../fixtures/images/star.jpg").as_slice();
     let any = [ANY, ANY, ANY, Dim::Fixed(3)];
     let open_batch = [ANY, Dim::Fixed(2), Dim::Fixed(2), Dim::Fixed(3)];
+    let open_parts = [
+        ANY,
+        Dim::Fixed(1),
+        Dim::Fixed(2),
+        Dim::Fixed(2),
+        Dim::Fixed(3),
+    ];
     let grey = [1, 2, 2, 1].map(Dim::Fixed);
     let texts = [
         refused(&images, kserve, &[1, 1], typed(&[png])),
@@ -200,6 +207,12 @@ fn each_error_of_images_has_its_text() {
             &[1],
             typed(&[png]),
         ),
+        refused(
+            &info(DataType::F32, &open_parts, "N?HWC"),
+            kserve,
+            &[1],
+            typed(&[png]),
+        ),
         refused(&info(DataType::F32, &any, "NHWC"), kserve, &[0], typed(&[])),
     ];
     insta::assert_snapshot!(texts.join("\n"), @"
@@ -216,6 +229,7 @@ fn each_error_of_images_has_its_text() {
     Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: in
     Invalid input shape - Expected: (1,2,2,3); Actual: (1,224,224,3); input name: in
     Invalid input shape - Expected: (-1,2,2,3); Actual: (1,224,224,3); input name: in - images are resized where no dimension is -1: with a batch size such as 1:8
+    Invalid input shape - Expected: (-1,1,2,2,3); Actual: (1,1,224,224,3); input name: in - images are resized where no dimension is -1: with a demultiply_count that is a number
     Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: in
     ");
 }

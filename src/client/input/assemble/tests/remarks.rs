@@ -139,7 +139,12 @@ fn elements_that_are_no_numbers_are_told_once_for_each_input() {
     for (value, expected) in [
         ("[1,NaN]", "input `x` has 1 NaN"),
         ("[NaN,1,NaN]", "input `x` has 2 NaNs"),
-        ("[1,Infinity]", ""),
+        ("[1,Infinity]", "input `x` has 1 infinite number"),
+        (
+            "[-Infinity,NaN,Infinity]",
+            "input `x` has 1 NaN;input `x` has 2 infinite numbers",
+        ),
+        ("[1,2]", ""),
     ] {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notes);
@@ -195,6 +200,111 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
         });
         assert_eq!(notes, expected);
     }
+}
+
+/// Returns the notes on samples of a sound, as a whole and as they come.
+fn loudness(samples: &[f32]) -> [String; 2] {
+    let x = model(&[("x", "FP32", &[1, 2])]);
+    let heard_of = |inputs: Inputs, hear: &dyn Fn(&Inputs)| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        hear(&inputs.on_remark(move |it| heard.lock().push(it.to_string())));
+        notes.lock().join("; ")
+    };
+    let sound = Content::Samples(Sound::raw(samples.to_vec()));
+    let whole = heard_of(content(None, None, sound), &|_| {});
+    let coming = heard_of(content(None, None, Content::Fill), &|inputs| {
+        for step in samples.chunks(2) {
+            let heard = inputs.with_samples(&Argument::default(), step.to_vec(), &x);
+            heard.unwrap();
+        }
+    });
+    [whole, coming]
+}
+
+#[test]
+fn samples_far_outside_of_their_range_are_told_once() {
+    assert_eq!(loudness(&[0.5, -1.0, 1.5, f32::NAN]), ["", ""]);
+    let note = "the sound has samples up to 8192, far outside of -1 to 1, and is sent as it is: samples of 16 bits are \
+                read with `-:pcm16` or as `@FILE.pcm`";
+    assert_eq!(loudness(&[8.0, 8192.0, 4.5, -5.0]), [note, note]);
+}
+
+#[test]
+fn what_follows_the_samples_of_a_file_is_told() {
+    let sound = Sound {
+        goes_on: true,
+        ..Sound::raw(vec![0.5])
+    };
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&notes);
+    let inputs = content(None, None, Content::Samples(sound));
+    let inputs = inputs.on_remark(move |it| heard.lock().push((it.is_warning(), it.to_string())));
+    let note = "standard input goes on behind the samples that its header tells, and the rest is left out: several WAV \
+                files in a row are not one sound";
+    drop(inputs);
+    assert_eq!(*notes.lock(), [(true, note.to_owned())]);
+}
+
+#[test]
+fn arrays_that_take_the_shape_of_the_model_are_told() {
+    let array = |shape: &[usize]| {
+        let count: usize = shape.iter().product();
+        Tensor::new(DataType::F32, shape.to_vec(), vec![0; 4 * count].into()).unwrap()
+    };
+    let notes = |content_of: Content, shape: Option<Vec<usize>>| {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let mut inputs = content(None, None, content_of);
+        inputs.given[0].argument.shape = shape;
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        for _ in 0..2 {
+            inputs.tensors(&model(&[("x", "FP32", &[1, 4])])).unwrap();
+        }
+        notes.lock().join("; ")
+    };
+    let note = "(4) is sent as (1,4) for input `x`";
+    assert_eq!(notes(Content::Array(array(&[4])), None), note);
+    let several = vec![("x".to_owned(), array(&[4]))];
+    assert_eq!(notes(Content::Arrays(several), None), note);
+    // What has the shape, what was asked for, and a list.
+    assert_eq!(notes(Content::Array(array(&[1, 4])), None), "");
+    assert_eq!(notes(Content::Array(array(&[4])), Some(vec![1, 4])), "");
+    assert_eq!(notes(Content::Json("[1,2,3,4]".to_owned()), None), "");
+}
+
+#[test]
+fn what_images_lose_is_told_once() {
+    let clear = image::RgbaImage::from_pixel(2, 1, image::Rgba([1, 2, 3, 0]));
+    let deep = image::ImageBuffer::from_pixel(2, 1, image::Luma([9_u16]));
+    let file = |name: &str, image: image::DynamicImage| {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        image.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+        EncodedImage {
+            name: name.to_owned(),
+            bytes: bytes.into_inner().into(),
+        }
+    };
+    let images = vec![
+        file("a.png", clear.clone().into()),
+        file("b.png", deep.into()),
+        file("c.png", clear.into()),
+    ];
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&notes);
+    let inputs = content(None, None, Content::Images(images));
+    let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+    inputs
+        .tensors(&model(&[("x", "FP32", &[-1, 3, 1, 2])]))
+        .unwrap();
+    assert_eq!(
+        *notes.lock(),
+        [
+            "a.png is transparent in part, and is sent with the colors below: `magick a.png -background white -flatten \
+             FILE.png` puts it on white",
+            "b.png has 16 bits a channel, and is sent with 8, as values from 0 to 255"
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,383 @@
+//! Tables of numbers as text: CSV files, with any of the usual separators.
+
+use std::borrow::Cow;
+
+use super::{
+    ValueProblem, error,
+    target::{Target, push_word},
+};
+use crate::tensor::{DataType, Tensor, values::Packer};
+
+/// First bytes of a text in UTF-16, either byte of a character first.
+const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
+/// Words that stand for a value that is not there, in lower case; `NaN` is a number.
+const MISSING: [&str; 9] = ["na", "n/a", "#n/a", "<na>", "null", "none", "nil", "-", "?"];
+
+/// Character between the cells of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    Comma,
+    Semicolon,
+    Tab,
+}
+
+impl Separator {
+    /// Finds the separator by a line.
+    fn of(line: &str) -> Self {
+        let has = |separator: Self| separator.parts(line).len() > 1;
+        if has(Self::Semicolon) {
+            return Self::Semicolon;
+        }
+        // Commas are those of decimals where a tab stands within what they part.
+        let is_parted = |cell: &&str| cell.trim().contains('\t');
+        let has_tab = match has(Self::Comma) {
+            true => Self::Comma.parts(line).iter().any(is_parted),
+            false => has(Self::Tab),
+        };
+        if has_tab { Self::Tab } else { Self::Comma }
+    }
+
+    const fn character(self) -> char {
+        match self {
+            Self::Comma => ',',
+            Self::Semicolon => ';',
+            Self::Tab => '\t',
+        }
+    }
+
+    /// Splits a line, but not within quotes.
+    fn parts(self, line: &str) -> Vec<&str> {
+        let mut is_quoted = false;
+        let is_end = |c: char| {
+            is_quoted ^= c == '"';
+            c == self.character() && !is_quoted
+        };
+        line.split(is_end).collect()
+    }
+}
+
+/// Text of a cell, without blanks and quotes around it.
+fn bare(cell: &str) -> Cow<'_, str> {
+    let cell = cell.trim();
+    let quoted = cell.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    match quoted {
+        Some(text) if text.contains("\"\"") => text.replace("\"\"", "\"").into(),
+        Some(text) => text.trim().into(),
+        None => cell.into(),
+    }
+}
+
+/// Returns whether a word is a number or a truth value.
+fn is_value(word: &str) -> bool {
+    word.parse::<f64>().is_ok() || word.to_ascii_lowercase().parse::<bool>().is_ok()
+}
+
+fn is_missing(word: &str) -> bool {
+    MISSING.contains(&word.to_ascii_lowercase().as_str())
+}
+
+/// Returns whether the cells of a line are names of columns; `next` are those of the next line. Some names may be
+/// whole numbers, as years are, if there are others above numbers.
+fn are_names(cells: &[Cow<'_, str>], next: &[Cow<'_, str>]) -> bool {
+    let is_name = |cell: &str| {
+        let is_word = |c: char| c.is_alphabetic() || "#_".contains(c);
+        cell.starts_with(is_word) && !is_value(cell) && !is_missing(cell)
+    };
+    let is_like_names = cells
+        .iter()
+        .all(|cell| is_name(cell) || cell.is_empty() || cell.parse::<u64>().is_ok());
+    let mut numbers = cells.iter().filter(|cell| is_value(cell));
+    let is_above_number = |(cell, below): (&Cow<'_, str>, &Cow<'_, str>)| {
+        is_name(cell) && (is_value(below) || is_missing(below) || below.is_empty())
+    };
+    is_like_names
+        && cells.iter().any(|cell| is_name(cell))
+        && (numbers.next().is_none() || cells.iter().zip(next).any(is_above_number))
+}
+
+/// Returns whether the cells of a first line are a header over an index, which has no name there.
+fn is_over_index(cells: &[Cow<'_, str>]) -> bool {
+    let Some(([first], names)) = cells.split_first_chunk::<1>() else {
+        return false;
+    };
+    let is_counted = |(place, name): (usize, &Cow<'_, str>)| name.parse() == Ok(place);
+    // As what reads one and writes it again names it.
+    (first.is_empty() || *first == "Unnamed: 0")
+        && !names.is_empty()
+        && (are_names(names, &[]) || names.iter().enumerate().all(is_counted))
+}
+
+/// Returns what a cell is that is no number, and what to do.
+fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String) {
+    let expected = format!("expected a value of {dtype}");
+    let number = match dtype.is_float() {
+        true => "write a number, or NaN, into each cell",
+        false => "write a number into each cell",
+    };
+    if cell.is_empty() {
+        return (
+            format!("found an empty cell, {expected}"),
+            number.to_owned(),
+        );
+    }
+    let found = format!("found `{cell}`, {expected}");
+    if is_missing(cell) {
+        let found = format!("found `{cell}`, which stands for no value, {expected}");
+        return (found, number.to_owned());
+    }
+    if cell.starts_with('"') {
+        return (found, "its quote is not closed".to_owned());
+    }
+    let is_decimal = cell.replacen(',', ".", 1).parse::<f64>().is_ok();
+    if cell.contains(',') && is_decimal {
+        let next = match separator {
+            Separator::Comma => "decimals have a point, and commas separate the cells",
+            _ => "decimals have a point: `tr , . < FILE.csv > rows.csv` writes it",
+        };
+        return (found, next.to_owned());
+    }
+    let mut words = cell.split(|c: char| c.is_whitespace() || c == '|');
+    let is_row = words.by_ref().filter(|it| !it.is_empty()).all(is_value);
+    if is_row && separator == Separator::Comma {
+        let next = match cell.contains('|') {
+            true => {
+                "commas, semicolons, or tabs separate the cells: `tr '|' , < FILE.csv > rows.csv`"
+            }
+            false => {
+                "commas, semicolons, or tabs separate the cells; blanks do in a file of a name that ends in .txt"
+            }
+        };
+        return (found, next.to_owned());
+    }
+    (found, "only numbers can be sent".to_owned())
+}
+
+impl Target<'_> {
+    /// Reads lines of numbers with a separator between them, each as long as the first.
+    pub(super) fn rows(&self, text: &[u8], dtype: DataType) -> Result<Tensor, ValueProblem> {
+        if UTF_16.iter().any(|mark| text.starts_with(mark)) {
+            return Err(ValueProblem::Misfit(
+                "found a text in UTF-16, expected UTF-8: `iconv -f UTF-16 -t UTF-8 FILE.csv > rows.csv`".to_owned(),
+            ));
+        }
+        let text = String::from_utf8_lossy(text);
+        let text = text.trim_start_matches('\u{feff}');
+        let mut packer = Packer::new(dtype, text.len() / 8);
+        let lines = text.lines().zip(1_usize..);
+        let mut lines = lines.filter(|(line, _)| !line.trim().is_empty()).peekable();
+        let separator = lines.peek().map(|(line, _)| Separator::of(line));
+        let separator = separator.unwrap_or(Separator::Comma);
+        let cells = |line| -> Vec<Cow<'_, str>> {
+            let parts = separator.parts(line);
+            parts.into_iter().map(bare).collect()
+        };
+        let (mut rows, mut columns) = (0, None);
+        while let Some((line, number)) = lines.next() {
+            let row = cells(line);
+            let at = |place: usize| match row.len() {
+                1 => format!("line {number}"),
+                _ => format!("line {number}, column {}", place + 1),
+            };
+            if rows == 0 && is_over_index(&row) {
+                return Err(ValueProblem::Misfit(format!(
+                    "line {number}: found names of columns over an index, as pandas writes it; \
+                     `frame.to_csv(\"rows.csv\", index=False, header=False)` writes the numbers alone"
+                )));
+            }
+            for (place, cell) in row.iter().enumerate() {
+                let Err(problem) = push_word(&mut packer, cell) else {
+                    continue;
+                };
+                let text = match (rows, lines.peek()) {
+                    _ if is_value(cell) => format!("{}: {problem}", at(place)),
+                    (0, next) if are_names(&row, &next.map_or(vec![], |(line, _)| cells(line))) => {
+                        let name = row.iter().find(|it| !is_value(it)).unwrap_or(cell);
+                        format!(
+                            "line {number}: found `{name}`, expected a value of {dtype}; a line with the names of columns \
+                             has to go: `tail -n +{} FILE.csv > rows.csv`",
+                            number + 1
+                        )
+                    }
+                    _ => {
+                        let (found, next) = refusal(cell, separator, dtype);
+                        format!("{}: {found}; {next}", at(place))
+                    }
+                };
+                return Err(ValueProblem::Misfit(text));
+            }
+            let expected = *columns.get_or_insert(row.len());
+            if row.len() != expected {
+                let text = format!(
+                    "line {number} has {}, the first one {expected}",
+                    error::values(row.len())
+                );
+                return Err(ValueProblem::Misfit(text));
+            }
+            rows += 1;
+        }
+        let Some(columns) = columns else {
+            return Err(ValueProblem::Misfit(
+                "found no lines, expected rows of numbers".to_owned(),
+            ));
+        };
+        let rank = self.wanted().map(|shape| shape.0.len());
+        let found = match (columns, rank) {
+            // A column, or what the model takes in a row.
+            (1, _) | (_, Some(0 | 1)) => vec![packer.count()],
+            _ => vec![rows, columns],
+        };
+        self.finish(dtype, &found, packer.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Target;
+    use crate::{
+        client::message::TensorMetadata,
+        tensor::{DataType, ShapeText, values::values},
+    };
+
+    /// Reads a table for a model of rows of any length.
+    fn read_as(dtype: DataType, text: &[u8]) -> Result<(String, Vec<f64>), String> {
+        let model = TensorMetadata::new("x".to_owned(), dtype.kserve().to_owned(), &[-1, -1]);
+        let target = Target {
+            model: Some(&model),
+            dtype: None,
+            shape: None,
+            is_whole: false,
+        };
+        let tensor = target
+            .rows(text, dtype)
+            .map_err(|error| error.to_string())?;
+        let numbers = values(&tensor).filter_map(|it| it.as_f64()).collect();
+        Ok((ShapeText(tensor.shape()).to_string(), numbers))
+    }
+
+    fn read(text: &str) -> Result<(String, Vec<f64>), String> {
+        read_as(DataType::F32, text.as_bytes())
+    }
+
+    #[test]
+    fn every_usual_separator_and_quotes_are_read() {
+        let four = Ok(("(2,2)".to_owned(), vec![1.5, 2.0, 3.0, -4.0]));
+        for text in [
+            "1.5,2\n3,-4\n",
+            "\u{feff}1.5, 2\r\n\r\n 3,\t-4\r\n",
+            "1.5;2\n3;-4",
+            "1.5\t2\n3\t-4\n",
+            "\"1.5\",\"2\"\n3,\" -4 \"\n",
+            "\"1.5\";2\n3;-4\n",
+        ] {
+            assert_eq!(read(text), four, "{text:?}");
+        }
+        let (_, numbers) = read("NaN,inf\n").unwrap();
+        assert!(numbers[0].is_nan() && numbers[1].is_infinite());
+        assert_eq!(read("1\n2\n"), Ok(("(1,2)".to_owned(), vec![1.0, 2.0])));
+    }
+
+    #[test]
+    fn names_of_columns_are_told_where_they_are_names() {
+        let names = |name: &str| {
+            format!(
+                "line 1: found `{name}`, expected a value of FP32; a line with the names of columns has to go: `tail -n \
+                 +2 FILE.csv > rows.csv`"
+            )
+        };
+        let index = "line 1: found names of columns over an index, as pandas writes it; `frame.to_csv(\"rows.csv\", \
+                     index=False, header=False)` writes the numbers alone";
+        let text = |column: usize, name: &str| {
+            format!(
+                "line 1, column {column}: found `{name}`, expected a value of FP32; only numbers can be sent"
+            )
+        };
+        for (table, expected) in [
+            ("age,height\n1,2\n", names("age")),
+            ("\"age\";\"height, cm\"\n1;2\n", names("age")),
+            ("# a,b\n1,2\n", names("# a")),
+            ("2019,mean\n1,2\n", names("mean")),
+            ("age,height\n", names("age")),
+            (",a,b\n0,1,2\n", index.to_owned()),
+            ("\"\",0,1\n0,1,2\n", index.to_owned()),
+            ("Unnamed: 0,a\n0,1\n", index.to_owned()),
+            // A column of texts, and a typing error.
+            ("cat,1\ndog,2\n", text(1, "cat")),
+            ("1,2.O\n1,2\n", text(2, "2.O")),
+        ] {
+            assert_eq!(read(table).unwrap_err(), expected, "{table:?}");
+        }
+        let (found, next) = (
+            "found an empty cell, expected a value of FP32",
+            "write a number, or NaN, into each cell",
+        );
+        assert_eq!(
+            read(",1.5\n2,3\n").unwrap_err(),
+            format!("line 1, column 1: {found}; {next}")
+        );
+    }
+
+    #[test]
+    fn cells_that_are_no_numbers_are_told_with_their_place() {
+        let fill = "write a number, or NaN, into each cell";
+        for (table, expected) in [
+            ("1,2\n\n3,x\n", "line 3, column 2: found `x`, expected a value of FP32; only numbers can be sent".to_owned()),
+            ("1,2\n3,\n", format!("line 2, column 2: found an empty cell, expected a value of FP32; {fill}")),
+            (
+                "NA,2\n3,4\n",
+                format!("line 1, column 1: found `NA`, which stands for no value, expected a value of FP32; {fill}"),
+            ),
+            (
+                "1\nnull\n",
+                format!("line 2: found `null`, which stands for no value, expected a value of FP32; {fill}"),
+            ),
+            (
+                "1,5;2,5\n",
+                "line 1, column 1: found `1,5`, expected a value of FP32; decimals have a point: `tr , . < FILE.csv > rows.csv` \
+                 writes it"
+                    .to_owned(),
+            ),
+            (
+                "1,\"2,5\"\n",
+                "line 1, column 2: found `2,5`, expected a value of FP32; decimals have a point, and commas separate the cells"
+                    .to_owned(),
+            ),
+            (
+                "1|2\n",
+                "line 1: found `1|2`, expected a value of FP32; commas, semicolons, or tabs separate the cells: `tr '|' , < \
+                 FILE.csv > rows.csv`"
+                    .to_owned(),
+            ),
+            (
+                "1 2\n",
+                "line 1: found `1 2`, expected a value of FP32; commas, semicolons, or tabs separate the cells; blanks do in a \
+                 file of a name that ends in .txt"
+                    .to_owned(),
+            ),
+            (
+                "\"1,2\n3,4\n",
+                "line 1: found `\"1,2`, expected a value of FP32; its quote is not closed".to_owned(),
+            ),
+            ("\n", "found no lines, expected rows of numbers".to_owned()),
+            ("1;2\n3\n", "line 2 has 1 value, the first one 2".to_owned()),
+        ] {
+            assert_eq!(read(table).unwrap_err(), expected, "{table:?}");
+        }
+        let whole = |text: &str| read_as(DataType::I16, text.as_bytes()).unwrap_err();
+        assert_eq!(
+            whole("1,\n"),
+            "line 1, column 2: found an empty cell, expected a value of INT16; write a number into each cell"
+        );
+        assert!(
+            whole("1,40000\n").starts_with("line 1, column 2: "),
+            "{}",
+            whole("1,40000\n")
+        );
+        let flags = read_as(DataType::Bool, b"True,FALSE\n");
+        assert!(flags.is_ok(), "{flags:?}");
+        let error = read("True,False\n").unwrap_err();
+        assert!(error.starts_with("line 1, column 1: "), "{error}");
+        let error = read_as(DataType::F32, b"\xff\xfe1\x00,\x002\x00").unwrap_err();
+        assert!(error.starts_with("found a text in UTF-16"), "{error}");
+    }
+}
