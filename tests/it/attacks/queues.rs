@@ -30,8 +30,10 @@ fn packets_that_wait_for_another_input_count() {
     let large = raw("two", "a", "UINT8", &[1 << 20], &vec![0; 1 << 20]);
     let mut refused = 0;
     // 20 x 20 MiB, of which none finds its other half.
-    let mut talks: Vec<Talk<'_>> = (0..20).map(|_| Talk::open(&client)).collect();
-    for talk in &mut talks {
+    let mut talks: Vec<Talk<'_>> = Vec::new();
+    for _ in 0..20 {
+        talks.push(Talk::open(&client));
+        let talk = talks.last_mut().unwrap();
         let mut sent = 0;
         while sent < 20 && talk.try_send(large.clone(), Duration::from_secs(5)) {
             sent += 1;
