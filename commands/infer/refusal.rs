@@ -26,7 +26,7 @@ const REFUSALS: [(&str, &str); 6] = [
     ),
     (
         BATCH,
-        "send batches of that size, or serve the model with `--batch-size -1`, which takes any",
+        "send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any",
     ),
     (
         "images are resized where no dimension is -1",
@@ -393,7 +393,7 @@ mod tests {
     fn refusals_that_another_request_or_server_mends_say_how() {
         insta::assert_snapshot!(
             refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
-            @"send batches of that size, or serve the model with `--batch-size -1`, which takes any"
+            @"send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any"
         );
         insta::assert_snapshot!(
             refused("Invalid input batch size - Node: two input: b Invalid batch size - Expected: 1; Actual: 2"),

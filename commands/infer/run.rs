@@ -118,6 +118,14 @@ impl Job {
         };
         outputs::show(&sent, show, only.as_deref(), &model.properties)?;
         saved.iter().for_each(|note| ui::note(note));
+        if let (Show::Top { .. }, Some(path)) = (show, save)
+            && saved::is_csv(path)
+        {
+            let path = path.display();
+            ui::note(&format!(
+                "note: {path} has all scores; `--output csv > {path}` has the ranking"
+            ));
+        }
         sent.left.map_or(Ok(()), Err)
     }
 

@@ -30,7 +30,7 @@ fn is_of_one(path: &Path) -> bool {
 }
 
 /// Returns whether a path is that of a file for all outputs as CSV, and not of a folder.
-fn is_csv(path: &Path) -> bool {
+pub(super) fn is_csv(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "csv") && !path.is_dir()
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File, FileType, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -50,7 +50,7 @@ pub(super) struct RecordFolder {
     /// Each for the files of some ids; held during work on one. The index is locked after it, and never before.
     busy: [Mutex<()>; 64],
     /// The lock of the server, for as long as this lives.
-    _lock: File,
+    lock: File,
 }
 
 impl RecordFolder {
@@ -94,7 +94,7 @@ impl RecordFolder {
             fsync,
             index: Mutex::new(index),
             busy: [const { Mutex::new(()) }; 64],
-            _lock: lock,
+            lock,
         })
     }
 
@@ -153,7 +153,7 @@ impl RecordFolder {
             }
             Some(_) => {}
         }
-        let Some(mut file) = RecordFile::open(&self.place(key))? else {
+        let Some(mut file) = self.record(key)? else {
             self.forget(key)?;
             return Ok(TakenSequence::Unknown);
         };
@@ -193,13 +193,20 @@ impl RecordFolder {
         let state = match state {
             Some(state) => state,
             None if entry.phase == RecordPhase::Begun => Bytes::new(),
-            None => match RecordFile::open(&self.place(key))? {
+            None => match self.record(key)? {
                 Some(file) => file.state()?,
                 None => return Ok(WriteOutcome::Fenced),
             },
         };
         header.begun_with = entry.begun_with.as_deref().map(str::to_owned);
-        self.commit(key, header, &state)
+        let written = self.commit(key, header, &state);
+        if written.is_err() && entry.phase == RecordPhase::Begun {
+            // A sequence of which nothing could be stored has not begun; only a wait for the disk leaves a file, which
+            // must not come back.
+            let _ = self.delete(key);
+            self.index().remove(key);
+        }
+        written
     }
 
     pub(super) fn end(
@@ -325,6 +332,28 @@ impl RecordFolder {
         written.and_then(|()| self.sync(folder))
     }
 
+    /// Opens the file of a record that there is to be; `None` if somebody has deleted it.
+    fn record(&self, key: &SequenceKey) -> Result<Option<RecordFile>, StoreError> {
+        let file = RecordFile::open(&self.place(key))?;
+        if file.is_none() {
+            self.validate_folder()?;
+        }
+        Ok(file)
+    }
+
+    /// Fails if the folder is away, as when it is no longer mounted: then nothing is known of its files.
+    fn validate_folder(&self) -> Result<(), StoreError> {
+        let place = self.path.join(LOCK);
+        let there = fs::metadata(&place).map_err(|error| failed("read", &place, error))?;
+        let own = self.lock.metadata();
+        let own = own.map_err(|error| failed("read", &place, error))?;
+        if (there.dev(), there.ino()) == (own.dev(), own.ino()) {
+            return Ok(());
+        }
+        let other = io::Error::new(io::ErrorKind::NotFound, "the folder is another one now");
+        Err(failed("read", &place, other))
+    }
+
     /// Deletes a file, if there is one, and then forgets the record.
     fn forget(&self, key: &SequenceKey) -> Result<(), StoreError> {
         self.delete(key)?;
@@ -336,7 +365,9 @@ impl RecordFolder {
         let place = self.place(key);
         let deleted = match fs::remove_file(&place) {
             Ok(()) => place.parent().map_or(Ok(()), |folder| self.sync(folder)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.validate_folder();
+            }
             Err(error) => Err(error),
         };
         deleted.map_err(|error| failed("delete", &place, error))

@@ -10,7 +10,14 @@ pub(crate) mod fuzz;
 mod index;
 mod record;
 
-use std::{path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::SystemTime,
+};
 
 use self::{folder::RecordFolder, record::RecordHeader};
 use bytes::Bytes;
@@ -19,7 +26,7 @@ use super::{
     NewSequence, OwnedSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError,
     StoredAnswer, StoredCount, StoredSequence, TakenSequence, WriteOutcome,
 };
-use crate::task;
+use crate::{error::chain, task};
 
 /// A folder of records, of one server at a time.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub struct FileStore {
     folder: Arc<RecordFolder>,
     /// Returns the milliseconds since 1970.
     clock: fn() -> u64,
+    /// Whether the last work on files has failed, so that the log tells it once.
+    failing: AtomicBool,
 }
 
 impl FileStore {
@@ -43,7 +52,11 @@ impl FileStore {
         let now = clock();
         let folder = task::blocking("store", move || RecordFolder::open(path, fsync, now)).await?;
         let folder = Arc::new(folder);
-        Ok(Self { folder, clock })
+        Ok(Self {
+            folder,
+            clock,
+            failing: AtomicBool::new(false),
+        })
     }
 
     /// Begins a sequence.
@@ -61,7 +74,7 @@ impl FileStore {
             ..RecordHeader::lasting(new.idle, (self.clock)())
         };
         let (request, limit) = (new.key.map(str::to_owned), new.limit);
-        self.run(move |folder, now| folder.start(key, request.as_deref(), limit, header, now))
+        self.follow(move |folder, now| folder.start(key, request.as_deref(), limit, header, now))
             .await
     }
 
@@ -72,7 +85,7 @@ impl FileStore {
     /// Fails if its file cannot be read, or is something else.
     pub async fn take(&self, key: &SequenceKey) -> Result<TakenSequence, StoreError> {
         let key = key.clone();
-        self.run(move |folder, now| folder.take(&key, now)).await
+        self.follow(move |folder, now| folder.take(&key, now)).await
     }
 
     /// Writes the record of a sequence.
@@ -89,7 +102,7 @@ impl FileStore {
         };
         let header = header.with_answer(write.answer);
         let (key, state) = (write.key.clone(), write.state);
-        self.run(move |folder, now| folder.write(&key, header, state, now))
+        self.follow(move |folder, now| folder.write(&key, header, state, now))
             .await
     }
 
@@ -105,7 +118,7 @@ impl FileStore {
         answer: Option<&StoredAnswer>,
     ) -> Result<WriteOutcome, StoreError> {
         let (key, answer) = (key.clone(), answer.cloned());
-        self.run(move |folder, now| folder.end(&key, epoch, answer.as_ref(), now))
+        self.follow(move |folder, now| folder.end(&key, epoch, answer.as_ref(), now))
             .await
     }
 
@@ -160,6 +173,28 @@ impl FileStore {
         let (model, owned) = (model.to_owned(), owned.to_vec());
         self.run(move |folder, _| Ok(folder.passed(&model, owned)))
             .await
+    }
+
+    /// Does work on files, and tells the log when it begins to fail, and when it works again.
+    async fn follow<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let done = self.run(work).await;
+        match &done {
+            Err(error @ StoreError::Files { .. }) => {
+                if !self.failing.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("sequence store: {}", chain(error));
+                }
+            }
+            Err(_) => {}
+            Ok(_) => {
+                if self.failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("the sequence store works again");
+                }
+            }
+        }
+        done
     }
 
     async fn run<T: Send + 'static>(

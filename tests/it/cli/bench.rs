@@ -257,7 +257,7 @@ fn errors_before_the_load_are_told_as_they_are() {
     insta::assert_snapshot!(said(&["dummy", "--shape", "b:3,10"]), @"
     exit 1
     error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 3; input name: b
-    hint: send batches of that size, or serve the model with `--batch-size -1`, which takes any
+    hint: send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any
     ");
     insta::assert_snapshot!(said(&["dummy", "--shape", "c:1,10"]), @"
     exit 64

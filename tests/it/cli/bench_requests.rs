@@ -52,7 +52,7 @@ fn recorded_requests_are_a_mix() {
     insta::assert_snapshot!(said(&format!("{good}\n{bad}\n")), @"
     exit 1
     error: mix.jsonl:2: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
-    hint: send batches of that size, or serve the model with `--batch-size -1`, which takes any
+    hint: send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any
     ");
 }
 

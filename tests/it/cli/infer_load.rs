@@ -152,7 +152,7 @@ fn a_warm_up_that_is_refused_ends_the_load() {
     insta::assert_snapshot!(failures(&server, GRPC, &[&flags]), @"
     exit 1
     error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
-    hint: send batches of that size, or serve the model with `--batch-size -1`, which takes any
+    hint: send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any
     ");
 }
 

@@ -256,7 +256,51 @@ async fn a_folder_that_has_gone_is_no_loss_of_the_server() {
         error.to_string(),
         format!("cannot write {}", place.display())
     );
-    assert_eq!(store.take(&key).await.unwrap(), TakenSequence::Unknown);
+    let error = store.take(&key).await.unwrap_err();
+    let lock = path.join(LOCK);
+    assert_eq!(error.to_string(), format!("cannot read {}", lock.display()));
+    let ended = store.end(&key, epoch, None).await;
+    assert_eq!(ended.unwrap_err().to_string(), error.to_string());
+}
+
+#[tokio::test]
+async fn a_folder_that_comes_back_has_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, away] = ["store", "away"].map(|name| folder.path().join(name));
+    let store = open(&path).await;
+    let (key, _) = written(&store, new(1)).await;
+    let deleted = written(&store, new(2)).await.0;
+    fs::rename(&path, &away).unwrap();
+    store.take(&key).await.unwrap_err();
+    // An empty one, as the place of what is to be mounted there.
+    fs::create_dir(&path).unwrap();
+    store.take(&key).await.unwrap_err();
+    fs::write(path.join(LOCK), "").unwrap();
+    store.take(&key).await.unwrap_err();
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(&away, &path).unwrap();
+    assert_eq!(taken(&store, &key).await.step, 1);
+    // What somebody has deleted is unknown.
+    fs::remove_file(path.join("m").join("2")).unwrap();
+    assert_eq!(store.take(&deleted).await.unwrap(), TakenSequence::Unknown);
+}
+
+#[tokio::test]
+async fn a_first_step_that_cannot_be_stored_leaves_no_sequence() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let one = |id| NewSequence {
+        limit: 1,
+        ..new(id)
+    };
+    for id in 1..4 {
+        let (id, epoch) = begin(&store, one(id)).await;
+        fill_up(&folder, id);
+        assert_full(store.write(write(&key(id), epoch)).await);
+        assert_eq!(store.count("m").await.unwrap().live, 0);
+    }
+    assert_eq!(files(&folder).len(), 0);
+    written(&store, one(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
