@@ -102,7 +102,15 @@ impl Plan {
         api: Api,
     ) -> Result<Option<Self>, Failure> {
         if !args.stream {
-            return Ok(None);
+            // The parser lets these pass beside what `--stream` cannot be with.
+            let stray = match args {
+                _ if args.requests.is_some() => "--requests",
+                _ if args.keep_going => "--keep-going",
+                _ if args.timestamp.is_some() => "--timestamp",
+                _ => return Ok(None),
+            };
+            return Err(Failure::usage(format!("`{stray}` needs `--stream`"))
+                .hint("`ovms bench MODEL --requests FILE` measures the requests of a file"));
         }
         if api.is_tfs() {
             let text = format!("`--stream` does not fit `--api {api}`");

@@ -78,7 +78,7 @@ impl Config {
 
     /// Checks flags beside models that are named by their paths, and those of `model_repository_path`.
     ///
-    /// One folder with a configuration file stands for that file. Without a port, both have the usual ones.
+    /// One folder with a configuration file stands for that file. Without a port or a Unix socket, both ports are the usual ones.
     /// Unless other addresses are given, the server listens on 127.0.0.1 alone, except for a repository whose
     /// flags have a port.
     ///
@@ -90,7 +90,8 @@ impl Config {
         paths: Vec<PathBuf>,
         environment: &FlagEnvironment,
     ) -> Result<Self, FlagError> {
-        let has_port = flags.port != 0 || flags.rest_port != 0;
+        let has_socket = flags.grpc_unix_socket.is_some() || flags.rest_unix_socket.is_some();
+        let has_port = flags.port != 0 || flags.rest_port != 0 || has_socket;
         if !has_port {
             (flags.port, flags.rest_port) = USUAL_PORTS;
         }

@@ -76,6 +76,13 @@ mod tests {
             (Some(9000), Some(8000))
         );
         assert_eq!(settings.grpc_bind_addresses, ["127.0.0.1"]);
+        // A socket stands for a port.
+        let socket = Flags {
+            rest_unix_socket: Some(folder.join("s").into()),
+            ..Flags::default()
+        };
+        let settings = of(socket, &[folder]).unwrap().settings;
+        assert_eq!((settings.port, settings.rest_port), (None, None));
         let other = folder.join("other");
         std::fs::create_dir(&other).unwrap();
         let config = of(Flags::default(), &[folder, &other]).unwrap();
