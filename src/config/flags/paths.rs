@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(settings.grpc_bind_addresses, ["127.0.0.1"]);
         // A socket stands for a port.
         let socket = Flags {
-            rest_unix_socket: Some(folder.join("s").into()),
+            rest_unix_socket: Some(folder.join("s")),
             ..Flags::default()
         };
         let settings = of(socket, &[folder]).unwrap().settings;
