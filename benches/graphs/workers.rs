@@ -33,6 +33,10 @@ const KILLS: usize = 100;
 /// Of one graph; one that dies more often within a minute starts later.
 const OF_ONE: usize = 2;
 
+/// Pairs of turns of a handler that computes, which are long: at the end of each a worker may have nothing to do for as
+/// long as the other one computes.
+const COMPUTE_PAIRS: usize = 9;
+
 /// Clients of a graph whose worker is killed, and of another one beside it.
 const LANES: usize = 4;
 
@@ -61,18 +65,19 @@ fn two(lengths: &Lengths) -> Row {
         Load::new(&two, &runtime, &clients[0], &jobs),
         Load::new(&one, &runtime, &clients[1], &jobs),
     ];
-    let count = lengths.requests / 20;
-    let pairs = jobs::in_turn([&loads[0], &loads[1]], [count; 2], lengths.pairs.min(21));
+    let count = lengths.requests / 5;
+    let turns = lengths.pairs.min(COMPUTE_PAIRS);
+    let pairs = jobs::in_turn([&loads[0], &loads[1]], [count; 2], turns);
     pairs.ratio("python-two", Figure::Rate, ["2 workers", "1 worker"])
 }
 
 /// Measures two plain processes that compute the same, against one.
 fn two_raw(lengths: &Lengths) -> Row {
-    let count = lengths.requests / 20;
+    let count = lengths.requests / 5;
     let processes = RefCell::new([Python::start(), Python::start()]);
     let turn = |number: usize| python::rate(&mut processes.borrow_mut()[..number], count);
     turn(2);
-    let [two, one] = alternate(lengths.pairs.min(21), || turn(2), || turn(1));
+    let [two, one] = alternate(lengths.pairs.min(COMPUTE_PAIRS), || turn(2), || turn(1));
     let sides = [("2 processes", two), ("1 process", one)];
     let sides = sides.map(|(name, values)| Side::new(name, Unit::PerSecond, values));
     Row::ratio("python-two-raw", sides)
