@@ -5,7 +5,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     CLASSIFIER, Model, cells,
-    jobs::{self, Figure, Load},
+    jobs::{self, CONCURRENCY, Figure, Load},
     meter::watched,
     peer::Peer,
     report::row::Row,
@@ -20,15 +20,25 @@ const PERCEPTRON: Model = Model {
     folder: "fixtures/models/perceptron",
 };
 
-/// A row: its id, its figure, whether one client is alone, and how many tiny requests one takes as long as.
-type Measure = (&'static str, Figure, bool, usize);
+/// A row: its id, its figure, the number of clients, and how many tiny requests one takes as long as.
+type Measure = (&'static str, Figure, usize, usize);
 
-const PAYS: [Measure; 2] = [
-    ("batch-p50-1", Figure::P50, true, 40),
-    ("batch-rate-pays", Figure::Rate, false, 20),
+const PAYS: [Measure; 6] = [
+    ("batch-p50-1", Figure::P50, 1, 40),
+    ("batch-rate-pays", Figure::Rate, CONCURRENCY, 20),
+    ("batch-rate-pays-2", Figure::Rate, 2, 20),
+    ("batch-rate-pays-4", Figure::Rate, 4, 20),
+    ("batch-rate-pays-8", Figure::Rate, 8, 20),
+    ("batch-rate-pays-64", Figure::Rate, 64, 10),
 ];
 
-const NEVER: [Measure; 1] = [("batch-rate-never", Figure::Rate, false, 5)];
+const NEVER: [Measure; 5] = [
+    ("batch-rate-never", Figure::Rate, CONCURRENCY, 5),
+    ("batch-rate-never-2", Figure::Rate, 2, 5),
+    ("batch-rate-never-4", Figure::Rate, 4, 5),
+    ("batch-rate-never-8", Figure::Rate, 8, 5),
+    ("batch-rate-never-64", Figure::Rate, 64, 5),
+];
 
 /// Measures what batches give, and what they cost where they give nothing.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
@@ -42,10 +52,9 @@ fn of_model(runtime: &Runtime, model: &Model, rows: &[Measure], lengths: &Length
     let peers = ["auto", "off"].map(|mode| Peer::ovms_with(model, &["--dynamic_batching", mode]));
     let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
     let request = [vec![cells::request(model)]];
-    let row = |&(id, figure, is_alone, weight): &Measure| {
+    let row = |&(id, figure, clients_of_row, weight): &Measure| {
         let loads = [0, 1].map(|side| {
-            let load = Load::new(&peers[side], runtime, &clients[side], &request);
-            if is_alone { load.alone() } else { load }
+            Load::new(&peers[side], runtime, &clients[side], &request).by(clients_of_row)
         });
         let count = lengths.requests / weight;
         let pairs = jobs::in_turn([&loads[0], &loads[1]], [count; 2], lengths.pairs);

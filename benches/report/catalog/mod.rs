@@ -142,6 +142,20 @@ const STORE_ROWS: [(&str, Option<f64>, &str); 3] = [
     ("sequences-store-file", None, "a folder as the store"),
 ];
 
+/// Rates with dynamic batching over those without, each with its bound, its model, and its number of clients.
+const BATCHING_RATES: [(&str, f64, &str); 10] = [
+    ("batch-rate-pays", 2.0, "perceptron, 16"),
+    ("batch-rate-pays-2", 0.98, "perceptron, 2"),
+    ("batch-rate-pays-4", 0.98, "perceptron, 4"),
+    ("batch-rate-pays-8", 0.98, "perceptron, 8"),
+    ("batch-rate-pays-64", 0.98, "perceptron, 64"),
+    ("batch-rate-never", 0.98, "classifier, 16"),
+    ("batch-rate-never-2", 0.98, "classifier, 2"),
+    ("batch-rate-never-4", 0.98, "classifier, 4"),
+    ("batch-rate-never-8", 0.98, "classifier, 8"),
+    ("batch-rate-never-64", 0.98, "classifier, 64"),
+];
+
 fn row(id: &str, unit: Unit, wanted: Option<Bound>, text: &str) -> Spec {
     Spec::new(id, unit, wanted, text)
 }
@@ -526,35 +540,17 @@ fn sequences() -> Vec<Spec> {
 
 fn batching() -> Vec<Spec> {
     let with = "with dynamic_batching auto over";
-    [
-        (
-            "batch-p50-1",
-            Most(1.03),
-            "perceptron, 1 client: p50",
-            "that",
-        ),
-        (
-            "batch-rate-pays",
-            Least(2.0),
-            "perceptron, 16 clients: requests/s",
-            "those",
-        ),
-        (
-            "batch-rate-never",
-            Least(0.98),
-            "classifier, 16 clients: requests/s",
-            "those",
-        ),
-    ]
-    .map(|(id, wanted, text, those)| {
-        row(
-            id,
-            Ratio,
-            Some(wanted),
-            &format!("{text} {with} {those} without"),
-        )
-    })
-    .into()
+    let mut rows = vec![row(
+        "batch-p50-1",
+        Ratio,
+        Some(Most(1.03)),
+        &format!("perceptron, 1 client: p50 {with} that without"),
+    )];
+    for (id, wanted, load) in BATCHING_RATES {
+        let text = format!("{load} clients: requests/s {with} those without");
+        rows.push(row(id, Ratio, Some(Least(wanted)), &text));
+    }
+    rows
 }
 
 fn pipelines() -> Vec<Spec> {
