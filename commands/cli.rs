@@ -10,7 +10,7 @@ use clap::{
 use crate::{
     bench, completions, doctor,
     error::Failure,
-    error_format::{ErrorFormat, taken},
+    error_format::{self, ErrorFormat, taken},
     graph, infer, key, man, pipeline,
     quiet::{is_quiet, with_quiet_in_front},
     serve, setup, spelling, ui,
@@ -113,6 +113,7 @@ enum Command {
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let (args, error_format) = taken(args.into_iter().collect());
     error_format.set();
+    error_format::refuse_in_front(&args)?;
     let args = with_subcommand(args);
     let command = Cli::command();
     let args = with_quiet_in_front(&command, args);

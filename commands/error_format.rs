@@ -1,10 +1,10 @@
 //! Format of errors on stderr: text for people, or one JSON object for scripts.
 
-use std::{ffi::OsString, sync::OnceLock};
+use std::{borrow::Cow, ffi::OsString, sync::OnceLock};
 
 use clap::ValueEnum;
 
-use crate::spelling::hyphenated;
+use crate::{error::Failure, quiet::is_quiet, spelling::hyphenated};
 
 /// Format of the error that ends a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,11 +72,65 @@ pub(crate) fn taken(args: Vec<OsString>) -> (Vec<OsString>, ErrorFormat) {
     (left, format)
 }
 
+/// Refuses a flag without one of its values in front of the subcommand, where any other flag would mean `serve`.
+///
+/// # Errors
+///
+/// Fails if it stands there.
+pub(crate) fn refuse_in_front(args: &[OsString]) -> Result<(), Failure> {
+    let mut in_front = args.iter().skip(1).filter(|arg| !is_quiet(arg));
+    let first = in_front.next().map(|first| first.to_string_lossy());
+    let first = first.as_deref().unwrap_or_default();
+    let (name, value) = match first.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => {
+            let next = in_front.next().map(|next| next.to_string_lossy());
+            (first, next.map(Cow::into_owned))
+        }
+    };
+    if !name.starts_with("--") || hyphenated(name) != FLAG {
+        return Ok(());
+    }
+    let text = match value {
+        Some(value) => format!("invalid value `{value}` for {FLAG}"),
+        None => format!("{FLAG} has no value"),
+    };
+    Err(Failure::usage(text).hint("its values are text and json"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
-    use super::{ErrorFormat, taken};
+    use super::{ErrorFormat, refuse_in_front, taken};
+
+    #[test]
+    fn a_wrong_value_in_front_is_no_flag_of_serve() {
+        let refused = |typed: &str| {
+            let args: Vec<_> = typed.split(' ').map(OsString::from).collect();
+            refuse_in_front(&args).err().map(|error| error.to_string())
+        };
+        for (typed, text) in [
+            (
+                "ovms --error-format yaml infer m",
+                "invalid value `yaml` for --error-format",
+            ),
+            (
+                "ovms -q --error_format=yaml infer m",
+                "invalid value `yaml` for --error-format",
+            ),
+            ("ovms --error-format", "--error-format has no value"),
+        ] {
+            assert_eq!(refused(typed).as_deref(), Some(text));
+        }
+        for typed in [
+            "ovms",
+            "ovms --port 9000",
+            "ovms infer m --error-format yaml",
+        ] {
+            assert_eq!(refused(typed), None);
+        }
+    }
 
     #[test]
     fn the_flag_is_taken_from_wherever_it_stands() {

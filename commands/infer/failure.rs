@@ -83,6 +83,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         | InputError::StdinEmpty
         | InputError::StdinSize(_)
         | InputError::StdinBytes
+        | InputError::StdinImage(_)
         | InputError::Answer { .. }
         | InputError::Value {
             problem:
@@ -122,6 +123,9 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             let failure =
                 failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor");
             failure.hint("`-i -:pcm16` takes it as samples of 16 bits, and `-i -:f32` as those of FP32")
+        }
+        InputError::StdinImage(_) => {
+            failure.hint("`magick - png:-` before this command in the pipe converts it")
         }
         InputError::Answer { problem, .. } => failure.caused_by(&problem),
         InputError::NoOutput { known, .. } if known.is_empty() => {

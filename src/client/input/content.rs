@@ -33,6 +33,16 @@ const BEGINNINGS: [(&[u8], FileKind); 5] = [
     (audio::RIFF, FileKind::Wav),
 ];
 
+/// Bytes by which images of formats that are not read are known, with their place.
+const OTHER_IMAGES: [(usize, &[u8], &str); 6] = [
+    (8, b"WEBP", "a WebP image"),
+    (0, b"GIF8", "a GIF image"),
+    (0, b"II*\0", "a TIFF image"),
+    (0, b"MM\0*", "a TIFF image"),
+    (4, b"ftypavif", "an AVIF image"),
+    (4, b"ftypheic", "a HEIC image"),
+];
+
 /// Kinds of files, by the end of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
@@ -149,6 +159,16 @@ impl<'a> Stdin<'a> {
             Some(_) => Err(InputError::StdinTwice),
             None => {
                 let bytes = self.bytes()?;
+                let is_there = |at: usize, magic: &[u8]| {
+                    let rest = bytes.get(at..);
+                    rest.is_some_and(|rest| rest.starts_with(magic))
+                };
+                let mut others = OTHER_IMAGES.iter();
+                if let Some((.., name)) =
+                    others.find(|(at, magic, _)| kind.is_none() && is_there(*at, magic))
+                {
+                    return Err(InputError::StdinImage(name));
+                }
                 let beginning = BEGINNINGS
                     .iter()
                     .find(|(begin, _)| bytes.starts_with(begin));

@@ -80,6 +80,9 @@ pub enum InputError {
     /// Standard input is no text.
     #[error("standard input is neither text nor a .npy, .npz, .png, .jpg or .wav file")]
     StdinBytes,
+    /// Standard input is an image of a format that is not read.
+    #[error("standard input is {0}, whose format is not read, expected a PNG or JPEG image")]
+    StdinImage(&'static str),
     /// An answer of another command cannot be used.
     #[error("cannot use the answer of {place}")]
     Answer {

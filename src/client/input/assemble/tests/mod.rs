@@ -494,6 +494,13 @@ fn standard_input_is_read_once() {
         loaded(&["a=-"], b"\xff\0").unwrap_err(),
         "standard input is neither text nor a .npy, .npz, .png, .jpg or .wav file"
     );
+    for bytes in [&b"RIFF\x10\0\0\0WEBPVP8 "[..], b"GIF89a\x01\0"] {
+        let error = loaded(&["a=-"], bytes).unwrap_err();
+        assert!(
+            error.ends_with("whose format is not read, expected a PNG or JPEG image"),
+            "{error}"
+        );
+    }
     assert_eq!(loaded(&["a=@-.bin"], b"\xff\0"), Ok(()));
     for (argument, stdin, expected) in [
         ("a=-:z", ANSWER, "standard input has no output `z`"),
