@@ -108,7 +108,9 @@ mod tests {
     fn a_wrong_value_in_front_is_no_flag_of_serve() {
         let refused = |typed: &str| {
             let args: Vec<_> = typed.split(' ').map(OsString::from).collect();
-            refuse_in_front(&args).err().map(|error| error.to_string())
+            refuse_in_front(&args)
+                .err()
+                .map(|failure| failure.message().to_owned())
         };
         for (typed, text) in [
             (
