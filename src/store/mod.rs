@@ -111,7 +111,7 @@ pub struct SequenceRecord {
     pub state: Bytes,
     /// The last answer that came with an idempotency key, if it is that of the last step.
     pub answer: Option<StoredAnswer>,
-    /// The `recent` of the owner's last write; nothing where there are no other servers.
+    /// The `recent` of the owner's last write.
     pub recent: Bytes,
     /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
     pub since: Option<Duration>,

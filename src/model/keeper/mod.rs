@@ -182,8 +182,8 @@ impl Keeper {
                         ahead: false,
                         life: None,
                         unsaved: false,
+                        recent: RecentKeys::of_record(&record.recent, record.answer.as_ref()),
                         answer: record.answer,
-                        recent: RecentKeys::new(&record.recent),
                     })),
                 });
             }

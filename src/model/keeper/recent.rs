@@ -2,6 +2,8 @@
 
 use ring::digest::{SHA256, digest};
 
+use crate::store::StoredAnswer;
+
 /// The most keys that are known.
 const MAX_KEYS: usize = 32;
 
@@ -14,8 +16,15 @@ const HASH: usize = 8;
 pub(super) struct RecentKeys(Vec<u8>);
 
 impl RecentKeys {
-    pub(super) fn new(stored: &[u8]) -> Self {
-        Self(stored.to_vec())
+    /// Returns the keys that a record has, and that of its answer: records of older versions have that alone.
+    pub(super) fn of_record(stored: &[u8], answer: Option<&StoredAnswer>) -> Self {
+        let mut keys = Self(stored.to_vec());
+        if let Some(answer) = answer
+            && !keys.contains(&answer.key)
+        {
+            keys.add(&answer.key);
+        }
+        keys
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -42,6 +51,8 @@ fn hash(key: &str) -> [u8; HASH] {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]
@@ -50,9 +61,21 @@ mod tests {
         for number in 0..=MAX_KEYS {
             keys.add(&number.to_string());
         }
-        let again = RecentKeys::new(keys.as_bytes());
+        let again = RecentKeys::of_record(keys.as_bytes(), None);
         assert_eq!(again.as_bytes().len(), MAX_KEYS * HASH);
         assert!(!again.contains("0"));
         assert!((1..=MAX_KEYS).all(|number| again.contains(&number.to_string())));
+    }
+
+    #[test]
+    fn the_key_of_the_answer_is_known_once() {
+        let answer = StoredAnswer {
+            key: "last".to_owned(),
+            outputs: Bytes::new(),
+        };
+        let of_answer = RecentKeys::of_record(&[], Some(&answer));
+        assert!(of_answer.contains("last"));
+        let again = RecentKeys::of_record(of_answer.as_bytes(), Some(&answer));
+        assert_eq!(again.as_bytes(), of_answer.as_bytes());
     }
 }

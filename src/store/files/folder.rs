@@ -172,7 +172,7 @@ impl RecordFolder {
             step: header.step,
             state,
             answer,
-            recent: Bytes::new(),
+            recent: header.recent,
             before: header.epoch,
             since: None,
         }))

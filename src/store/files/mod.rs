@@ -98,6 +98,7 @@ impl FileStore {
             epoch: write.epoch,
             step: write.step,
             ahead: write.ahead,
+            recent: Bytes::copy_from_slice(write.recent),
             ..RecordHeader::lasting(write.idle, (self.clock)())
         };
         let header = header.with_answer(write.answer);

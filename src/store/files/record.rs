@@ -45,6 +45,9 @@ pub(super) struct RecordHeader {
     pub(super) begun_with: Option<String>,
     #[prost(message, optional, tag = "9")]
     pub(super) answer: Option<RecordAnswer>,
+    /// Knowledge of the requests before, in a form that the store does not know.
+    #[prost(bytes = "bytes", tag = "10")]
+    pub(super) recent: Bytes,
 }
 
 /// The stored answer.

@@ -212,7 +212,9 @@ impl Link {
                 Connection::Cluster(mut it) => script.invoke_async(&mut it).await?,
             };
             let Value::Array(parts) = &value else {
-                return Ok(value);
+                // Answers on this connection are not those of what was asked: another one is tried.
+                let text = "found no answer of a script";
+                return Err((ErrorKind::Io, text).into());
             };
             let text = |place: usize| match parts.get(place) {
                 Some(Value::BulkString(text)) => std::str::from_utf8(text).unwrap_or_default(),

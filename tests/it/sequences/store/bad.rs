@@ -5,6 +5,10 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -12,6 +16,7 @@ use super::{DAMAGED, MODEL, SOON, STEP, ask, record, refused, serve, start, step
 use crate::support::{
     Server, cli, http, model,
     redis::{DURABLE, Redis},
+    relay::Relay,
     repository,
     sequence::{Client, Wire},
     server::{free_ports, on},
@@ -154,6 +159,35 @@ fn a_store_that_goes_away_is_waited_for_and_gone_on_with() {
     assert_eq!(step(&client, 7), total + 3.0);
     redis.again();
     assert_eq!(step(&Client::connect(&servers[0]), 7), total + 4.0);
+}
+
+#[test]
+fn a_connection_with_wrong_answers_is_given_up() {
+    let Some(redis) = Redis::start(&DURABLE) else {
+        return;
+    };
+    let is_wrong = Arc::new(AtomicBool::new(false));
+    let wrong = Arc::clone(&is_wrong);
+    // A number, and an answer that nobody has asked for.
+    let relay = Relay::changing(redis.port, move |bytes| {
+        if wrong.load(Ordering::Relaxed) && bytes.starts_with(b"*") {
+            bytes[0] = b':';
+        }
+    });
+    let url = format!("redis://127.0.0.1:{}", relay.port);
+    let [server]: [Server; 1] = serve(MODEL, &url, &[STEP, SOON].concat());
+    let client = Client::connect(&server);
+    start(&client, 7);
+    is_wrong.store(true, Ordering::Relaxed);
+    for wire in [Wire::Raw, Wire::Json] {
+        let away = "Sequence store is not available - try again";
+        let away = wire.error(tonic::Code::Unavailable, 503, away);
+        assert_eq!(client.refused(wire, &ask(7).key("2")), away);
+    }
+    is_wrong.store(false, Ordering::Relaxed);
+    // The first of them was stored, and its answer could not be read.
+    assert_eq!(client.total(Wire::Raw, &ask(7).key("2")), (7, 2.0));
+    assert_eq!(client.total(Wire::Raw, &ask(7).key("3")), (7, 3.0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{DAMAGED, MODEL, STEP, ask, path, refused, serve, start, step};
+use super::{DAMAGED, MODEL, STEP, ask, keys::late, path, refused, serve, start, step};
 use crate::support::{
     Server, cli, http, model, repository,
     sequence::{Client, Wire},
@@ -65,6 +65,34 @@ fn a_restart_loses_nothing_and_a_crash_nothing_that_is_stored() {
     assert_eq!(step(&client, 7), total + 1.0);
     for id in 100..105 {
         assert_eq!(client.total(Wire::Raw, &ask(id).end()), (id, 2.0));
+    }
+}
+
+#[test]
+fn a_request_that_comes_late_is_known_after_a_restart() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    for ((flags, signal), id) in [(&STEP[..], "TERM"), (&STEP, "KILL"), (&[], "TERM")]
+        .into_iter()
+        .zip(1..)
+    {
+        let [mut server]: [Server; 1] = serve(MODEL, &store, flags);
+        let client = Client::connect(&server);
+        client.total(Wire::Raw, &ask(id).start().key("1"));
+        for key in ["2", "3"] {
+            client.total(Wire::Raw, &ask(id).key(key));
+        }
+        drop(client);
+        server.signal(signal);
+        server.wait();
+        let [server] = serve(MODEL, &store, flags);
+        let client = Client::connect(&server);
+        let refused = client.refused(Wire::Raw, &ask(id).key("2"));
+        assert_eq!(refused, late(Wire::Raw, id), "{signal}");
+        assert_eq!(client.total(Wire::Raw, &ask(id).key("3")), (id, 3.0));
+        assert_eq!(client.total(Wire::Raw, &ask(id).key("4")), (id, 4.0));
+        let refused = client.refused(Wire::Raw, &ask(id).key("3"));
+        assert_eq!(refused, late(Wire::Raw, id), "{signal}");
     }
 }
 

@@ -77,6 +77,15 @@ fn a_request_that_comes_again_gets_its_answer_from_any_server() {
     }
 }
 
+/// Returns what a request is told that comes after later ones.
+pub(super) fn late(wire: Wire, id: u64) -> String {
+    let told = format!(
+        "Sequence {id} has gone on since a request with this idempotency key - it is not run again; a request of \
+         its own has another key"
+    );
+    wire.error(Code::Aborted, 409, &told)
+}
+
 #[test]
 fn a_request_that_comes_late_is_not_run_again_and_says_so() {
     let Some(redis) = Redis::start(&[]) else {
@@ -89,12 +98,7 @@ fn a_request_that_comes_late_is_not_run_again_and_says_so() {
         assert_eq!(total(ask(id).start(), "1"), 1.0);
         assert_eq!(total(ask(id), "2"), 2.0);
         assert_eq!(total(ask(id), "3"), 3.0);
-        let told = format!(
-            "Sequence {id} has gone on since a request with this idempotency key - it is not run again; a request of \
-             its own has another key"
-        );
-        let late = client.refused(wire, &ask(id).key("2"));
-        assert_eq!(late, wire.error(Code::Aborted, 409, &told));
+        assert_eq!(client.refused(wire, &ask(id).key("2")), late(wire, id));
         assert_eq!(total(ask(id), "4"), 4.0);
     }
 }
