@@ -22,7 +22,7 @@ from engines import MODEL, ROOT
 APIS = ["kserve_grpc", "kserve_rest", "tfs_grpc", "tfs_rest"]
 KEY = "ovms-idempotency-key"
 LOST = "Sequence with provided ID does not exist"
-OUTDATED = f"{LOST} - its stored state is older than its last answer"
+OUTDATED = f"{LOST} - its stored state may be older than its last answer"
 # Where sequences begin in the recording, and how long they are at most.
 OFFSETS, LONGEST = range(0, 80, 5), 60
 # How long one attempt may take, and all attempts of a step.

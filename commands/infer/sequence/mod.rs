@@ -96,7 +96,7 @@ const REFUSALS: [(&str, &str); 7] = [
         "choose another `--sequence-id`, or leave it out and a random one is taken",
     ),
     (
-        "its stored state is older than its last answer",
+        "its stored state may be older than its last answer",
         "a server has ended without having stored it; with `--sequence-durability step` of the server each \
          state is stored before its answer; `--start` starts a new one",
     ),

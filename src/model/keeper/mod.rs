@@ -226,13 +226,15 @@ impl Keeper {
             TakenSequence::Unknown => Err(unknown()),
             TakenSequence::Lost => {
                 let hint = match self.durability {
-                    SequenceDurability::Step => "the store has forgotten what was written last",
+                    SequenceDurability::Step => {
+                        "the store was started anew, or another one has taken its place, and may lack what was written last"
+                    }
                     _ => "with --sequence-durability step each state is stored before its answer",
                 };
                 tracing::warn!(
                     model = key.model,
                     sequence = key.id,
-                    "sequence is lost: its stored state is older than its last answer; {hint}"
+                    "sequence is lost: its stored state may be older than its last answer; {hint}"
                 );
                 Err(unknown().with_more(LOST))
             }
@@ -421,7 +423,7 @@ impl Keeper {
 }
 
 /// Appended to the text of a sequence that does not exist any more.
-const LOST: &str = " - its stored state is older than its last answer";
+const LOST: &str = " - its stored state may be older than its last answer";
 
 impl Ownership {
     /// Returns whether another server could not go on with what the store has.

@@ -1,6 +1,7 @@
 //! Connections to Redis: made again when they break, and calls that are tried again on them.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -294,6 +295,19 @@ impl Link {
         Ok(())
     }
 
+    /// Warns of settings of the store with which it loses sequences. One that does not tell its settings is believed.
+    pub(super) async fn warn_of_losses(&self) {
+        let mut question = redis::cmd("CONFIG");
+        question.arg("GET").arg("*");
+        let Ok(settings) = self.command(question).await else {
+            return;
+        };
+        let settings = HashMap::<String, String>::from_redis_value(settings).unwrap_or_default();
+        for warning in losses(&settings, self.address.wait > 0) {
+            tracing::warn!("sequence store {}: {warning}", self.address);
+        }
+    }
+
     fn set_clock(&self, now: u64) {
         *self.clock.lock() = (now, Instant::now());
     }
@@ -449,16 +463,40 @@ pub(super) fn run_of(replication: &Value) -> RedisResult<String> {
     }
 }
 
+/// Returns how a server with these settings loses sequences.
+fn losses(settings: &HashMap<String, String>, waits: bool) -> Vec<String> {
+    let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+    let mut losses = Vec::new();
+    let may_forget = settings.contains_key("appendonly") && !is_durable_with(settings);
+    if may_forget && !waits {
+        losses.push(
+            "sequences are lost when it starts anew, since it may lack what was written last; with appendonly yes and \
+             appendfsync always it has everything"
+                .to_owned(),
+        );
+    }
+    if let Some(policy) = settings.get("maxmemory-policy")
+        && policy != "noeviction"
+        && !is("maxmemory", "0")
+    {
+        losses.push(format!(
+            "with maxmemory-policy {policy} it throws states away when it is full; with noeviction it refuses new ones"
+        ));
+    }
+    losses
+}
+
 /// Returns whether a server writes to its disk before it answers. One that does not say counts as one that does not.
 async fn is_durable(connection: &mut impl ConnectionLike) -> bool {
     let mut question = redis::cmd("CONFIG");
     question.arg("GET").arg("append*");
-    let answer: RedisResult<std::collections::HashMap<String, String>> =
-        question.query_async(connection).await;
-    let is = |settings: &std::collections::HashMap<String, String>, name: &str, value: &str| {
-        settings.get(name).is_some_and(|found| found == value)
-    };
-    answer.is_ok_and(|found| is(&found, "appendonly", "yes") && is(&found, "appendfsync", "always"))
+    let answer: RedisResult<HashMap<String, String>> = question.query_async(connection).await;
+    answer.is_ok_and(|found| is_durable_with(&found))
+}
+
+fn is_durable_with(settings: &HashMap<String, String>) -> bool {
+    let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
+    is("appendonly", "yes") && is("appendfsync", "always")
 }
 
 /// Remedy for an error.
@@ -499,5 +537,39 @@ impl Remedy {
             _ if error.is_unrecoverable_error() => Self::Reconnect,
             _ => Self::None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::losses;
+
+    #[test]
+    fn settings_that_lose_sequences_are_told() {
+        let told = |settings: &[(&str, &str)], waits| {
+            let pairs = settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            losses(&pairs.collect::<HashMap<_, _>>(), waits).len()
+        };
+        let durable = [("appendonly", "yes"), ("appendfsync", "always")];
+        let lax = [("appendonly", "yes"), ("appendfsync", "everysec")];
+        let evicts = [("maxmemory-policy", "allkeys-lru"), ("maxmemory", "1000")];
+        let never_full = [("maxmemory-policy", "allkeys-lru"), ("maxmemory", "0")];
+        // One that says nothing is believed, and replicas that are waited for have everything.
+        assert_eq!(
+            [told(&[], false), told(&durable, false), told(&lax, true)],
+            [0; 3]
+        );
+        assert_eq!(
+            [
+                told(&lax, false),
+                told(&evicts, false),
+                told(&never_full, false)
+            ],
+            [1, 1, 0]
+        );
     }
 }

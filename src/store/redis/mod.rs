@@ -111,6 +111,7 @@ impl RedisStore {
             since: Instant::now(),
         });
         server.live().await?;
+        server.link.warn_of_losses().await;
         let (wanted, receiver) = mpsc::channel(WANTED);
         let (living, listening) = (Arc::clone(&server), Arc::clone(&server));
         Ok(Self {

@@ -24,7 +24,7 @@ const NONE: [&str; 2] = ["--sequence_durability", "none"];
 /// Intervals that are over after the test.
 const LONG: [&str; 2] = ["--sequence_store_interval_ms", "600000"];
 const SOON: [&str; 2] = ["--sequence_store_timeout_ms", "1500"];
-const LOST: &str = "NotFound: Sequence with provided ID does not exist - its stored state is older than its last answer";
+const LOST: &str = "NotFound: Sequence with provided ID does not exist - its stored state may be older than its last answer";
 const AWAY: &str = "Unavailable: Sequence store is not available - try again";
 const DAMAGED: &str = "Internal: Sequence store is damaged";
 
