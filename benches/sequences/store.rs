@@ -25,8 +25,16 @@ use crate::{
     run::Lengths,
 };
 
-/// Rows with Redis, with the number of servers that the steps of the sequence go to in turn.
-const WITH_REDIS: [(&str, usize); 2] = [("sequences-store-step", 1), ("sequences-store-hop", 2)];
+/// A row: its id, the durability, and the number of servers that the steps of the sequence go to in turn.
+type Measure = (&'static str, &'static str, usize);
+
+/// Rows with Redis.
+const WITH_REDIS: [Measure; 4] = [
+    ("sequences-store-step", "step", 1),
+    ("sequences-store-hop", "step", 2),
+    ("sequences-store-interval", "interval", 1),
+    ("sequences-store-none", "none", 1),
+];
 
 /// Row of what no store in Redis is without.
 const ROUND_TRIP: &str = "sequences-store-redis";
@@ -42,24 +50,15 @@ pub(super) fn run(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
         Ok(redis) => watched(|| vec![Row::new(ROUND_TRIP, redis.round_trips(lengths))]),
         Err(reason) => vec![Row::missing(ROUND_TRIP, reason)],
     };
-    for (id, (name, replicas)) in (1..).zip(WITH_REDIS) {
+    for (id, measure) in (1..).zip(WITH_REDIS) {
         rows.extend(match &redis {
-            Ok(redis) => {
-                watched(|| vec![row(runtime, lengths, name, id, (&redis.url(), replicas))])
-            }
-            Err(reason) => vec![Row::missing(name, reason)],
+            Ok(redis) => watched(|| vec![row(runtime, lengths, measure, id, &redis.url())]),
+            Err(reason) => vec![Row::missing(measure.0, reason)],
         });
     }
     let files = format!("file://{}", folder.path().display());
-    rows.extend(watched(|| {
-        vec![row(
-            runtime,
-            lengths,
-            "sequences-store-file",
-            1,
-            (&files, 1),
-        )]
-    }));
+    let of_files = ("sequences-store-file", "step", 1);
+    rows.extend(watched(|| vec![row(runtime, lengths, of_files, 1, &files)]));
     rows
 }
 
@@ -68,9 +67,9 @@ pub(super) fn run(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
 fn row(
     runtime: &Runtime,
     lengths: &Lengths,
-    name: &str,
+    (name, durability, replicas): Measure,
     id: u64,
-    (url, replicas): (&str, usize),
+    url: &str,
 ) -> Row {
     let with_store = |_| {
         serve(&[
@@ -80,7 +79,7 @@ fn row(
             "--sequence_store",
             url,
             "--sequence_durability",
-            "step",
+            durability,
         ])
     };
     let with: Vec<Peer> = (0..replicas).map(with_store).collect();

@@ -132,14 +132,32 @@ pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
 ];
 
 /// Stores, each with its bound in microseconds.
-const STORE_ROWS: [(&str, Option<f64>, &str); 3] = [
-    ("sequences-store-step", Some(120.0), "Redis as the store"),
+const STORE_ROWS: [(&str, Option<f64>, &str); 5] = [
+    (
+        "sequences-store-step",
+        Some(120.0),
+        "Redis as the store, durability step",
+    ),
     (
         "sequences-store-hop",
         Some(300.0),
-        "the same with two servers, to which steps go in turn",
+        "the same with two servers, to which steps go in turn, durability step",
     ),
-    ("sequences-store-file", None, "a folder as the store"),
+    (
+        "sequences-store-interval",
+        None,
+        "Redis as the store, durability interval",
+    ),
+    (
+        "sequences-store-none",
+        None,
+        "Redis as the store, durability none",
+    ),
+    (
+        "sequences-store-file",
+        None,
+        "a folder as the store, durability step",
+    ),
 ];
 
 /// Rates with dynamic batching over those without, each with its bound, its model, and its number of clients.
@@ -532,7 +550,7 @@ fn sequences() -> Vec<Spec> {
         "a SET of 1 KB and its answer on a bare socket, 1 client: p50",
     ));
     for (id, wanted, text) in STORE_ROWS {
-        let text = format!("{text}, durability step, 1 client: p50 of a step beyond that without");
+        let text = format!("{text}, 1 client: p50 of a step beyond that without");
         rows.push(row(id, Micros, wanted.map(Most), &text));
     }
     rows
