@@ -84,9 +84,7 @@ class Replica:
         command += ["--port", str(self.port), "--grpc-bind-address", self.address]
         command += ["--rest-port", str(self.rest_port), "--rest-bind-address", self.address]
         set_option, on_parents_death = ctypes.CDLL(None).prctl, 1
-        self.process = subprocess.Popen(
-            command, preexec_fn=lambda: set_option(on_parents_death, signal.SIGTERM)
-        )
+        self.process = subprocess.Popen(command, preexec_fn=lambda: set_option(on_parents_death, signal.SIGTERM))
 
     def status(self):
         """Where the process is, and how it is; one that has ended is replaced."""
@@ -157,8 +155,7 @@ class Proxy:
 
     def busy(self, slot):
         """Whether requests are under way on a server."""
-        rows = self.rows("show stat")
-        return any(int(row["scur"]) for (_, number), row in rows if number == slot)
+        return any(int(row["scur"]) for (_, number), row in self.rows("show stat") if number == slot)
 
     def apply(self, wanted):
         """Bring the servers to `(state, replica)`; those that are not named to maintenance. States are HAProxy's."""
@@ -285,10 +282,8 @@ class Fleet:
         if self.ending:
             return 0
         options, now = self.options, time.monotonic()
-        load = [
-            sum(known[name] for known in self.known.values()) / options[f"{name}_each"]
-            for name in ("pending", "sequences")
-        ]
+        loads = ("pending", "sequences")
+        load = [sum(known[name] for known in self.known.values()) / options[f"{name}_each"] for name in loads]
         self.looks.append((now, math.ceil(max(load))))
         while len(self.looks) > LOOKS and self.looks[1][0] < now - options["idle_seconds"]:
             self.looks.popleft()
@@ -318,10 +313,8 @@ class Fleet:
 
     def status(self):
         """What there is, for people."""
-        replicas = [
-            {"slot": slot, "draining": slot in self.draining, **self.known.get(slot, {"ready": False})}
-            for slot in sorted(self.replicas)
-        ]
+        known = {slot: self.known.get(slot, {"ready": False}) for slot in sorted(self.replicas)}
+        replicas = [{"slot": slot, "draining": slot in self.draining, **last} for slot, last in known.items()]
         return {"replicas": replicas, "error": self.error}
 
     def end(self):

@@ -1,5 +1,7 @@
 """The files of deploy/ fit each other, the program, and the tools that read them."""
 
+import collections
+import importlib.util
 import json
 import os
 import re
@@ -493,3 +495,37 @@ def test_the_help_of_the_fleet_needs_no_ray(tmp_path):
     refused = run("status")
     assert refused.returncode == 1 and "requirements.txt" in refused.stderr, refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("load", ["pending", "sequences"])
+def test_the_fleet_follows_requests_and_live_sequences(load):
+    """As many replicas as the load needs: more when three looks agree, fewer when none has needed them for long."""
+    of_fleet = application_of_ray().Fleet
+    fleet = of_fleet.__new__(of_fleet)
+    fleet.options = {"pending_each": 8, "sequences_each": 200, "min": 2, "max": 6, "idle_seconds": 0.0}
+    fleet.looks, fleet.ending = collections.deque(), False
+
+    def looks(each, up):
+        fleet.known = {slot: {"pending": 0, "sequences": 0} | {load: each} for slot in range(2)}
+        return [fleet.wanted(up) for _ in range(4)]
+
+    of_one = {"pending": 8, "sequences": 200}[load]
+    assert looks(0, 2)[-1] == 2
+    # Two times two and a half.
+    assert looks(2.5 * of_one, 2) == [2, 2, 5, 5]
+    assert looks(100 * of_one, 5)[-1] == 6
+    assert looks(0, 6)[-1] == 2
+
+
+def test_the_application_of_ray_can_be_read_at_a_sitting():
+    """What somebody who takes it over has to read."""
+    lines = (DEPLOY / "ray/fleet.py").read_text().splitlines()
+    assert len(lines) <= 400
+
+
+def application_of_ray():
+    """The module, which can be read without Ray."""
+    spec = importlib.util.spec_from_file_location("fleet", DEPLOY / "ray/fleet.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
