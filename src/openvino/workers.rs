@@ -127,6 +127,8 @@ struct Shared {
     /// Notified when a batch that waits for more rows is full.
     full: Condvar,
     health: Arc<Health>,
+    /// Name of the model.
+    model: String,
     /// Maximum duration of an inference.
     limit: Option<Duration>,
     batches: Option<BatchRules>,
@@ -179,6 +181,7 @@ impl Workers {
                 wake: Condvar::new(),
                 full: Condvar::new(),
                 health,
+                model: name.to_owned(),
                 limit,
                 batches,
             }),
@@ -394,16 +397,21 @@ impl Shared {
             }
             // One that fails is not to fail the others.
             failed => {
+                // Clients may have left while it ran.
+                runs.retain(Run::is_wanted);
                 let alone = || {
                     let each = runs.iter_mut().map(|run| self.infer(&mut lease, run));
                     each.collect::<Vec<_>>()
                 };
                 let outputs = catch_unwind(AssertUnwindSafe(alone)).ok()?;
                 if let Some(Err(error)) = &failed
+                    // Of one request, and it may be gone when that runs alone.
+                    && !matches!(error, SlotError::Region(_))
                     && outputs.iter().all(Result::is_ok)
                 {
                     rules.is_off.store(true, Ordering::Relaxed);
                     tracing::warn!(
+                        model = self.model,
                         "a batch of {rows} rows failed where each of its requests runs, so that there \
                          are no more batches of this model: {}",
                         chain(error)

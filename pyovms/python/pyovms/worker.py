@@ -36,6 +36,9 @@ def main(descriptor):
     os.set_inheritable(descriptor, False)
     control = socket.socket(fileno=descriptor)
     _pyovms._adopt()
+    # Whoever kills the process group of the server leaves this to kill what handlers have started.
+    group = os.getpgrp()
+    os.setpgid(0, 0)
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -47,21 +50,24 @@ def main(descriptor):
     stay_at_term()
     from . import loading  # noqa: F401
 
+    # An import that does not end does not see the end of the socket; nothing is forked before it.
+    _pyovms._end_with_parent()
     try:
         importlib.import_module("numpy")
     except Exception:
         # A handler that needs it is told why.
         pass
+    _pyovms._outlive_parent()
     gc.collect()
     gc.freeze()
     try:
-        serve(control, wake, woken)
+        serve(control, wake, woken, group)
     finally:
         end()
 
 
-def serve(control, wake, woken):
-    """Forks workers until the server has gone."""
+def serve(control, wake, woken, group):
+    """Forks workers until the server, whose process group is given, has gone."""
     workers = set()
     while True:
         ready, _, _ = select.select([control, wake], [], [])
@@ -96,7 +102,7 @@ def serve(control, wake, woken):
                 control.close()
                 os.close(wake)
                 os.close(woken)
-                work(request, descriptors)
+                work(request, descriptors, group)
             workers.add(pid)
             # It cannot be reaped before it is known by this.
             handle = os.pidfd_open(pid)
@@ -196,7 +202,7 @@ def forks_end_at_term():
     os.register_at_fork(before=before, after_in_parent=after, after_in_child=in_child)
 
 
-def work(request, descriptors):
+def work(request, descriptors, group):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
     printed = []
@@ -212,6 +218,13 @@ def work(request, descriptors):
         from . import loading
 
         loading.has_terminal = not streams
+        if not streams:
+            try:
+                # Which has the terminal.
+                os.setpgid(0, group)
+            except OSError:
+                # Nobody is left there.
+                pass
         if streams:
             os.setsid()
             null = os.open(os.devnull, os.O_RDWR)

@@ -100,6 +100,13 @@ mod _pyovms {
         Ok(())
     }
 
+    /// Has this process go on when its parent ends, which it notices by itself.
+    #[pyfunction]
+    fn _outlive_parent() -> PyResult<()> {
+        rustix::process::set_parent_process_death_signal(None).map_err(std::io::Error::from)?;
+        Ok(())
+    }
+
     /// Serves a socket until its other side has closed it.
     #[pyfunction]
     fn _serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -112,6 +112,13 @@ pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
 /// Sizes, and a compiled model for each.
 type PreparedBatches = (BatchSizes, Vec<BatchModel>);
 
+/// Outcome of a search for sizes.
+enum Search {
+    /// Its time was over before it had found any.
+    Late,
+    Over(PreparedBatches),
+}
+
 impl Loading<'_, '_> {
     /// Compiles sizes of a configured maximum.
     fn configured(
@@ -124,18 +131,28 @@ impl Loading<'_, '_> {
             true => BatchSizes::only(rows),
             false => BatchSizes::up_to(rows),
         };
+        let models = self.compiled(&sizes, &mut slot)?;
+        Ok((sizes, models))
+    }
+
+    /// Compiles sizes, and checks each.
+    fn compiled(
+        &mut self,
+        sizes: &BatchSizes,
+        slot: &mut Slot,
+    ) -> Result<Vec<BatchModel>, ModelLoadError> {
         let mut models = Vec::new();
         for (place, size) in sizes.list.iter().enumerate() {
             let mut model = self.compile(size.rows)?;
             slot.add_batch(&mut model)?;
-            self.check(&mut slot, place, size.rows)?;
+            self.check(slot, place, size.rows)?;
             models.push(model);
         }
-        Ok((sizes, models))
+        Ok(models)
     }
 
     /// Compiles the sizes that raise the throughput, as measured now or before.
-    fn measured(&mut self, slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
+    fn measured(&mut self, mut slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
         self.refuse()?;
         let stored = self.cache.map(|folder| StoredSizes::new(folder, self.load));
         let known = stored.as_ref().and_then(StoredSizes::read);
@@ -147,10 +164,20 @@ impl Loading<'_, '_> {
                 return Err(ModelLoadError::unfit(reason));
             }
             Some(Measured { sizes, .. }) => {
-                let models = sizes.list.iter().map(|size| self.compile(size.rows));
-                return Ok((sizes.clone(), models.collect::<Result<_, _>>()?));
+                let models = self.compiled(&sizes, &mut slot)?;
+                return Ok((sizes, models));
             }
-            None => self.measure(slot),
+            None => match self.measure(slot) {
+                // It says nothing of the next start, so it is not stored.
+                Ok(Search::Late) => {
+                    let text = "measuring them takes more than";
+                    return Err(ModelLoadError::unfit(format!(
+                        "{text} {LIMIT:?}; max_batch in place of auto sets a size without a measurement"
+                    )));
+                }
+                Ok(Search::Over(found)) => Ok(found),
+                Err(error) => Err(error),
+            },
         };
         if let Some(stored) = stored {
             stored.write(&match &measured {
@@ -168,7 +195,7 @@ impl Loading<'_, '_> {
     }
 
     /// Measures one size after the other.
-    fn measure(&mut self, mut slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
+    fn measure(&mut self, mut slot: Slot) -> Result<Search, ModelLoadError> {
         let (model, begun) = (self.load.name, Instant::now());
         let tried = listed(&CANDIDATES);
         tracing::info!(
@@ -181,11 +208,13 @@ impl Loading<'_, '_> {
         let alone = fastest(|| slot.infer(None, &request, &wanted, None).map(drop))?;
         let mut search = SizeSearch::new(alone);
         let mut models = Vec::new();
-        let mut last = Duration::ZERO;
+        // What the first one takes at least: its rows in a batch and alone, to compare them, and in two more batches.
+        let mut next = alone * 4 * u32::try_from(CANDIDATES[0]).unwrap_or(u32::MAX);
+        let mut is_late = false;
         while let Some(rows) = search.candidate() {
             let started = Instant::now();
-            // The next one takes about twice as long as the one before.
-            if begun.elapsed() + last * 2 > LIMIT {
+            if begun.elapsed() + next > LIMIT {
+                is_late = true;
                 break;
             }
             let mut model = match self.compile(rows) {
@@ -207,6 +236,9 @@ impl Loading<'_, '_> {
                 let mut items: Vec<_> = items.collect();
                 slot.infer_batch(place, &mut items).map(drop)
             })?;
+            search.alone_again(fastest(|| {
+                slot.infer(None, &request, &wanted, None).map(drop)
+            })?);
             match search.measured(took) {
                 Verdict::Dropped => slot.remove_batch(place),
                 Verdict::Kept(spare) => {
@@ -217,7 +249,8 @@ impl Loading<'_, '_> {
                     }
                 }
             }
-            last = started.elapsed();
+            // The next one takes about twice as long as the one before.
+            next = started.elapsed() * 2;
         }
         let found = search.found();
         let kept: Vec<usize> = found.list.iter().map(|size| size.rows).collect();
@@ -226,8 +259,18 @@ impl Loading<'_, '_> {
             kept => format!("{} rows", listed(kept)),
         };
         let seconds = begun.elapsed().as_secs_f64();
-        tracing::info!(model, "measured batches in {seconds:.1} s; kept: {kept}");
-        Ok((found, models))
+        let rest = match is_late {
+            true => "; there was no time for larger ones",
+            false => "",
+        };
+        tracing::info!(
+            model,
+            "measured batches in {seconds:.1} s; kept: {kept}{rest}"
+        );
+        Ok(match is_late && models.is_empty() {
+            true => Search::Late,
+            false => Search::Over((found, models)),
+        })
     }
 
     /// Refuses what does not go together with batches.
@@ -342,7 +385,8 @@ fn fastest(mut run: impl FnMut() -> Result<(), SlotError>) -> Result<Duration, S
         let started = Instant::now();
         run()?;
         fastest = fastest.min(started.elapsed());
-        if number >= 2 && begun.elapsed() >= limit {
+        // One that is slow is less disturbed.
+        if begun.elapsed() >= limit && (number >= 2 || fastest >= limit) {
             break;
         }
     }

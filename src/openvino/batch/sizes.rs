@@ -17,6 +17,9 @@ const GAIN: f64 = 1.1;
 /// Least throughput of a size, of that of smaller ones.
 const MORE: f64 = 1.05;
 
+/// Most throughput of a row in a batch, of that of one alone: beyond it something else was measured.
+const MAX_GAIN: f64 = 4.0;
+
 /// A size that a model is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchSize {
@@ -56,6 +59,18 @@ impl BatchSizes {
             alone: Duration::ZERO,
             list: vec![BatchSize { rows, took: None }],
         }
+    }
+
+    /// Returns whether a search can have found these.
+    pub(super) fn are_found(&self) -> bool {
+        let mut rows = self.list.iter().map(|size| size.rows);
+        self.list.len() <= MAX_BATCH_SIZES
+            && rows.clone().is_sorted_by(|one, other| one < other)
+            && rows.all(|rows| CANDIDATES.contains(&rows))
+            && self.gains().count() == self.list.len()
+            && self
+                .gains()
+                .all(|(rows, gain)| gain >= GAIN && gain <= rows as f64 * MAX_GAIN)
     }
 
     /// Returns the most rows of a batch; 1 if there are none.
@@ -140,6 +155,11 @@ impl SizeSearch {
         next.filter(|_| self.worse < most)
     }
 
+    /// Takes in how long an inference of one row takes when it is measured again: other work only adds to it.
+    pub(super) fn alone_again(&mut self, took: Duration) {
+        self.found.alone = self.found.alone.min(took);
+    }
+
     /// Takes in how long the candidate takes.
     pub(super) fn measured(&mut self, took: Duration) -> Verdict {
         let rows = CANDIDATES[self.next];
@@ -202,6 +222,40 @@ mod tests {
         // Small ones take other paths of the runtime.
         assert_eq!(found(1000, &[2300, 3800, 3400, 8000]), (vec![8], 4));
         assert_eq!(found(1000, &[2000, 3900, 7900]), (vec![], 3), "none gains");
+    }
+
+    #[test]
+    fn a_disturbed_measurement_of_one_row_is_made_good() {
+        let mut search = SizeSearch::new(micros(9000));
+        search.alone_again(micros(1000));
+        search.alone_again(micros(4000));
+        assert_eq!(search.measured(micros(2000)), Verdict::Dropped);
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+    }
+
+    #[test]
+    fn sizes_that_no_search_finds_are_known() {
+        let of = |list: &[(usize, u64)]| BatchSizes {
+            alone: micros(1000),
+            list: list
+                .iter()
+                .map(|&(rows, took)| BatchSize {
+                    rows,
+                    took: Some(micros(took)),
+                })
+                .collect(),
+        };
+        assert!(of(&[(2, 1500), (8, 3000)]).are_found() && of(&[]).are_found());
+        for wrong in [
+            &[(3, 1500)][..],
+            &[(8, 3000), (2, 1500)],
+            &[(64, 5000)],
+            &[(2, 0)],
+            &[(2, 1999)],
+            &[(2, 1500), (4, 2500), (8, 4000), (16, 6000)],
+        ] {
+            assert!(!of(wrong).are_found(), "{wrong:?}");
+        }
     }
 
     #[test]

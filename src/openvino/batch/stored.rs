@@ -48,9 +48,10 @@ impl StoredSizes {
         Self(Path::new(folder).join(format!("ovms-batches-{name}.json")))
     }
 
-    /// Reads what was measured; `None` if nothing was, or it cannot be read.
+    /// Reads what was measured; `None` if nothing was, it cannot be read, or no measurement can have found it.
     pub(super) fn read(&self) -> Option<Measured> {
-        serde_json::from_slice(&fs::read(&self.0).ok()?).ok()
+        let measured: Measured = serde_json::from_slice(&fs::read(&self.0).ok()?).ok()?;
+        measured.sizes.are_found().then_some(measured)
     }
 
     /// Writes what was measured. A file that cannot be written only costs time at the next start.
@@ -95,11 +96,15 @@ mod tests {
         let stored = StoredSizes(folder.path().join("sizes.json"));
         assert_eq!(stored.read(), None);
         for refused in [None, Some("an input is of strings".to_owned())] {
-            let sizes = BatchSizes::up_to(8);
+            let sizes = BatchSizes::default();
             let measured = Measured { refused, sizes };
             stored.write(&measured);
             assert_eq!(stored.read(), Some(measured));
         }
+        let sizes = BatchSizes::up_to(8);
+        let refused = None;
+        stored.write(&Measured { refused, sizes });
+        assert_eq!(stored.read(), None, "they were configured");
         fs::write(&stored.0, "{").unwrap();
         assert_eq!(stored.read(), None);
     }

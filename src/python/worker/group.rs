@@ -155,7 +155,7 @@ impl WorkerGroup {
 
     /// Returns why no request can be run, if so: no worker is there, and none comes soon.
     pub fn obstacle(&self) -> Option<String> {
-        let mut reasons = self.slots.iter().map(|slot| slot.state.lock().down.clone());
+        let mut reasons = self.slots.iter().map(|slot| slot.obstacle(&self.of));
         reasons.try_fold(None, |_, down| down.map(Some)).flatten()
     }
 
@@ -224,10 +224,11 @@ impl WorkerGroup {
         let zygote = task::blocking("start Python", move || Zygote::of(&program)).await?;
         let (own, other) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
         let stacks = Stacks::new().map_err(|error| format!("no memory for its stacks: {error}"))?;
-        let process = self.fork(&zygote, &other, &stacks).await?;
-        drop(other);
-        let of = self.of.clone();
-        let started = Link::start(own, process, stacks, of, COMMON.budget());
+        let started = async {
+            let process = self.fork(&zygote, &other, &stacks).await?;
+            drop(other);
+            Link::start(own, process, stacks, self.of.clone(), COMMON.budget()).await
+        };
         let started = match tokio::time::timeout(START, started).await {
             Ok(started) => started.map_err(|reason| self.options.within_limit(reason))?,
             Err(_) => {
@@ -340,6 +341,7 @@ impl WorkerGroup {
             state.link = None;
             state.generation += 1;
             let now = Instant::now();
+            state.died = Some(now);
             state
                 .deaths
                 .retain(|(death, _)| now.duration_since(*death) < MINUTE);

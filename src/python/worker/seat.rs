@@ -31,6 +31,8 @@ pub(super) struct WorkerSlotState {
     pub(super) link: Option<Arc<Link>>,
     /// Why there is none, and why none comes soon.
     pub(super) down: Option<String>,
+    /// When the last one has died, until the next is there.
+    pub(super) died: Option<Instant>,
     /// The deaths of the last minute, and how they came.
     pub(super) deaths: Vec<(Instant, String)>,
     /// Which worker it is of those that had the place.
@@ -47,12 +49,20 @@ impl WorkerSlot {
         match link {
             Ok(link) => {
                 state.link = Some(link);
-                state.down = None;
+                (state.down, state.died) = (None, None);
             }
             Err(reason) => state.down = Some(reason),
         }
         drop(state);
         self.notify();
+    }
+
+    /// Returns why requests do not get a worker here, if so; `of` is the graph or pipeline.
+    pub(super) fn obstacle(&self, of: &str) -> Option<String> {
+        let state = self.state.lock();
+        let is_long = |died: Instant| died.elapsed() >= RESTART;
+        let is_late = || state.died.is_some_and(is_long).then(|| late(of));
+        state.down.clone().or_else(is_late)
     }
 
     /// Has those who wait for a worker look again.
@@ -135,15 +145,16 @@ impl WorkerSeat {
                 }
             }
             if tokio::time::timeout_at(end, changed).await.is_err() {
-                let text = format!(
-                    "worker of {} has not started within {} s",
-                    self.group.of,
-                    RESTART.as_secs()
-                );
-                return Err(HandlerError::Worker(text));
+                return Err(HandlerError::Worker(late(&self.group.of)));
             }
         }
     }
+}
+
+/// Returns what those are told who have waited for a worker.
+fn late(of: &str) -> String {
+    let limit = RESTART.as_secs();
+    format!("worker of {of} has not started within {limit} s")
 }
 
 impl Drop for WorkerSeat {

@@ -22,5 +22,6 @@ mod stream_models;
 mod streams;
 mod streams_ends;
 mod worker_ends;
+mod worker_leftovers;
 mod worker_memory;
 mod workers;

@@ -300,12 +300,19 @@ impl Link {
                 let places = link.stacks.read(&link.handlers.lock());
                 let at = places.and_then(|places| places.of_handlers());
                 let at = at.map_or_else(String::new, |at| format!(": it is at {at}"));
-                tracing::warn!(
-                    of = link.of,
-                    node,
-                    "a call of the handler has not ended for {} s{at}; python_timeout_ms would end it",
-                    LONG.as_secs()
-                );
+                let long = LONG.as_secs();
+                match link.is_loading() {
+                    true => tracing::warn!(
+                        of = link.of,
+                        node,
+                        "the load of the handler has not ended for {long} s{at}; nothing is served until it ends"
+                    ),
+                    false => tracing::warn!(
+                        of = link.of,
+                        node,
+                        "a call of the handler has not ended for {long} s{at}; python_timeout_ms would end it"
+                    ),
+                }
                 warned = number;
             }
             before = link.last.load(Ordering::Relaxed);

@@ -1,0 +1,103 @@
+//! Processes that are left of a server, and graphs without a worker.
+
+use std::{fs, os::unix::process::CommandExt as _};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::workers::{FINE, are_gone, config_with, is_fine, number};
+use crate::support::{
+    Server, cli, eventually,
+    graphs::{CODE, code, file, reported},
+    grpc::Grpc,
+    pipelines::is_ready,
+    repository,
+    server::{free_ports, on},
+};
+
+/// Reads the number of a process from a file, once it is there.
+fn noted(note: &std::path::Path) -> u32 {
+    eventually("it has begun", || {
+        fs::read_to_string(note).ok()?.parse().ok()
+    })
+}
+
+#[test]
+fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
+    let config = config_with(&[]);
+    let (path, ports) = (config.write(), free_ports());
+    let mut command = cli::command();
+    command.args(["serve", "--config_path"]).arg(path);
+    let mut server = Server::spawn(command.args(on(ports)).process_group(0), ports);
+    server.wait_ready();
+    let client = Grpc::connect(&server);
+    let note = config.beside("child");
+    let body = format!(
+        "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nopen({note:?}, 'w').write(str(child.pid))\n{FINE}"
+    );
+    assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
+    let ended = [
+        noted(&note),
+        number(&client, "py", "os.getpid()"),
+        number(&client, "py", "os.getppid()"),
+    ];
+    let group = Pid::from_raw(server.id().cast_signed()).expect("it runs");
+    kill_process_group(group, Signal::KILL).expect("it runs");
+    server.wait();
+    are_gone(&ended);
+}
+
+#[test]
+fn a_python_that_does_not_start_ends_with_the_server() {
+    for signal in ["TERM", "KILL"] {
+        let config = config_with(&[]);
+        let packages = repository::folder();
+        let note = packages.path().join("note");
+        let numpy = packages.path().join("numpy");
+        fs::create_dir(&numpy).unwrap();
+        let hangs = format!(
+            "import os, time\nopen({note:?}, 'w').write(str(os.getpid()))\ntime.sleep(1000)\n"
+        );
+        fs::write(numpy.join("__init__.py"), hangs).unwrap();
+        let ports = free_ports();
+        let mut command = cli::command();
+        command.args(["serve", "--config_path"]).arg(config.write());
+        command.env("PYTHONPATH", packages.path()).args(on(ports));
+        command.args(["--shutdown-timeout-seconds", "1"]);
+        let mut server = Server::spawn(&mut command, ports);
+        let process = noted(&note);
+        server.signal(signal);
+        server.wait();
+        are_gone(&[process]);
+    }
+}
+
+#[test]
+fn a_graph_whose_next_worker_does_not_come_is_not_ready() {
+    let config = config_with(&[]);
+    let note = config.beside("note");
+    // The second time it does not end.
+    let kept = "        self.kwargs = kwargs\n";
+    let hangs = format!(
+        "{kept}        import os, time\n        if os.path.exists({note:?}):\n            time.sleep(1000)\n        \
+         open({note:?}, 'w').close()\n"
+    );
+    file(&config, "py/handler.py", &CODE.replace(kept, &hangs));
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    eventually("it is ready", || {
+        is_ready(&server, &client, "py").then_some(())
+    });
+    let told = reported(&client, code("py", "import os; os._exit(8)"));
+    assert!(told.contains("ended with status 8"), "{told}");
+    eventually("it is not ready", || {
+        (!is_ready(&server, &client, "py")).then_some(())
+    });
+    let told = reported(&client, code("py", FINE));
+    assert!(
+        told.contains("worker of graph py has not started within 2 s"),
+        "{told}"
+    );
+    is_fine(&client, "other");
+    let line = server.wait_log("the load of the handler has not ended for 5 s");
+    assert!(line.contains("of=\"graph py\" node=\"py\""), "{line}");
+}
