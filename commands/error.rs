@@ -28,7 +28,7 @@ pub(crate) enum FailureKind {
     SystemPart = 72,
     /// Ctrl-C.
     Interrupted = 130,
-    /// SIGTERM, of a command that has something to tell at its end.
+    /// SIGTERM, of a command that says so at its end.
     Terminated = 143,
     /// Nothing to report: help was requested, or the reader of the output is gone.
     Quiet = 0,

@@ -12,6 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use ovms::whole_lines::put;
 use parking_lot::Mutex;
 
 use super::ui;
@@ -173,20 +174,6 @@ impl LossState {
 
 fn is_due(said: Option<Instant>, now: Instant) -> bool {
     said.is_none_or(|said| now.saturating_duration_since(said) >= PAUSE)
-}
-
-/// Writes a line; an error comes with the number of bytes that were written before.
-fn put(mut file: impl Write, line: &[u8]) -> Result<(), (usize, io::Error)> {
-    let mut written = 0;
-    while written < line.len() {
-        match file.write(&line[written..]) {
-            Ok(0) => return Err((written, io::ErrorKind::WriteZero.into())),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err((written, error)),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

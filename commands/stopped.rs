@@ -1,10 +1,10 @@
-//! Signals that end a measurement before its time, which shows what it has until then.
+//! Signals that end a request, or a measurement, which shows what it has until then.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::{Failure, FailureKind};
 
-/// Signal that ended a measurement before its time.
+/// Signal that ended a request or a measurement before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// Ctrl-C.
@@ -14,13 +14,23 @@ pub(crate) enum Stopped {
 }
 
 impl Stopped {
-    /// Returns the failure, which has the exit code of the signal.
+    /// Returns the failure of a measurement, which has the exit code of the signal.
     pub(crate) fn failure(self, requests: u64) -> Failure {
-        let (kind, what) = match self {
+        let (kind, what) = self.words();
+        Failure::new(kind, format!("{what} after {requests} requests"))
+    }
+
+    /// Returns the failure of what has nothing to show yet.
+    pub(crate) fn bare_failure(self) -> Failure {
+        let (kind, what) = self.words();
+        Failure::new(kind, what)
+    }
+
+    fn words(self) -> (FailureKind, &'static str) {
+        match self {
             Self::Interrupted => (FailureKind::Interrupted, "interrupted"),
             Self::Terminated => (FailureKind::Terminated, "terminated"),
-        };
-        Failure::new(kind, format!("{what} after {requests} requests"))
+        }
     }
 }
 

@@ -47,6 +47,7 @@ pub mod tensor;
 pub mod tls;
 pub mod trace;
 pub mod whole_file;
+pub mod whole_lines;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ovms_proto as proto;

@@ -4,10 +4,10 @@ use std::error::Error;
 
 use ovms::{
     client::{
-        Address, AnswerError, Api, CallPhase, ClientError, ForeignAnswer, ModelMetadata,
-        RequestError,
+        Address, AnswerError, Api, CallPhase, ClientError, ClientOptions, ForeignAnswer,
+        ModelMetadata, RequestError,
     },
-    tls::TlsProblem,
+    tls::{ClientTls, TlsProblem},
 };
 
 use super::{handshake, refusal, socket};
@@ -153,10 +153,31 @@ pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
     failure.hint(hint)
 }
 
-/// Returns the failure for an unknown model; `known` are the models of the server.
-pub(super) fn unknown_model(error: ClientError, name: &str, known: Option<&[String]>) -> Failure {
+/// Other reason for an empty list of a server with identities, which tells nobody what is hidden.
+pub(super) const OR_NONE_TO_SEE: &str = "or none that this identity may see: one with the right `admin` alone sees none, \
+    unless it has `metadata` or `infer` as well";
+
+/// Returns whether requests show who sends them: by a key, a token, or a certificate.
+pub(super) fn shows_identity(server: &ClientOptions) -> bool {
+    let has_certificate = server.tls.as_ref().is_some_and(ClientTls::has_certificate);
+    has_certificate
+        || ["authorization", "x-api-key"]
+            .iter()
+            .any(|name| server.headers.contains_key(*name))
+}
+
+/// Returns the failure for an unknown model; `known` are the models of the server that the sender may see.
+pub(super) fn unknown_model(
+    error: ClientError,
+    name: &str,
+    known: Option<&[String]>,
+    server: &ClientOptions,
+) -> Failure {
     let failure = client(error);
     match known {
+        Some([]) if shows_identity(server) => {
+            failure.hint(format!("the server has no models, {OR_NONE_TO_SEE}"))
+        }
         Some([]) => failure.hint("the server has no models"),
         Some(known) if known.iter().any(|known| known == name) => {
             failure.hint("the server has the model: `--status` shows its versions and their states")
@@ -193,9 +214,10 @@ fn deepest<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, time::Duration};
 
-    use ovms::client::{Address, Api, ClientError, ServerError, ServerErrorCode};
+    use ovms::client::{Address, Api, ClientError, ClientOptions, ServerError, ServerErrorCode};
+    use reqwest::header::{HeaderMap, HeaderValue};
 
     use super::{FailureKind, client, no_list, not_loaded, not_yet, other_api, unknown_model};
 
@@ -270,15 +292,37 @@ mod tests {
                 is_foreign: false,
             })
         };
+        let mut server = ClientOptions {
+            address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
+            api: Api::KserveGrpc,
+            timeout: Duration::from_secs(1),
+            headers: HeaderMap::new(),
+            concurrency: 1,
+            tls: None,
+        };
+        let told = |known: Option<&[String]>, server: &ClientOptions| {
+            unknown_model(error(), "resnte", known, server).text()
+        };
         let known = ["resnet", "bert"].map(str::to_owned);
-        insta::assert_snapshot!(unknown_model(error(), "resnte", Some(&known)).text(), @r"
+        insta::assert_snapshot!(told(Some(&known), &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: did you mean `resnet`?
         hint: the server has `resnet`, `bert`
         ");
-        insta::assert_snapshot!(unknown_model(error(), "resnte", None).text(), @r"
+        insta::assert_snapshot!(told(None, &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: check the name of the model, and `--model-version` if it is given
+        ");
+        insta::assert_snapshot!(told(Some(&[]), &server), @r"
+        error: the server refused the request: NOT_FOUND: Model with requested name is not found
+        hint: the server has no models
+        ");
+        server
+            .headers
+            .insert("x-api-key", HeaderValue::from_static("a"));
+        insta::assert_snapshot!(told(Some(&[]), &server), @r"
+        error: the server refused the request: NOT_FOUND: Model with requested name is not found
+        hint: the server has no models, or none that this identity may see: one with the right `admin` alone sees none, unless it has `metadata` or `infer` as well
         ");
     }
 

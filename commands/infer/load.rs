@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::call_failure;
 use crate::{
     error::{Failure, FailureKind},
+    error_format,
     stopped::{Signals, Stopped},
     ui::{self, Look, Table},
 };
@@ -184,11 +185,25 @@ fn outcome(report: &LoadFigures, stopped: Option<Stopped>) -> Result<(), Failure
         return Err(stopped.failure(done));
     }
     if failed > 0 {
-        return Err(Failure::failed(format!(
-            "{failed} of {done} requests failed"
-        )));
+        let failure = Failure::failed(format!("{failed} of {done} requests failed"));
+        // The measurement on stdout has them, too, but not where this object is read.
+        return Err(match error_format::is_json() {
+            true => with_reasons(failure, &report.errors),
+            false => failure,
+        });
     }
     Ok(())
+}
+
+/// Adds the errors of the requests, with their numbers.
+fn with_reasons(failure: Failure, errors: &[ErrorCount]) -> Failure {
+    let texts = errors
+        .iter()
+        .map(|ErrorCount { times, error }| match times {
+            1 => format!("once: {error}"),
+            times => format!("{times} times: {error}"),
+        });
+    texts.fold(failure, Failure::detail)
 }
 
 fn measurement_table(report: &LoadFigures) -> Table {
@@ -224,7 +239,7 @@ mod tests {
 
     use super::{
         Latencies, LoadFigures, measurement_json, measurement_table, milliseconds, outcome,
-        thousandths,
+        thousandths, with_reasons,
     };
     use crate::{error::Failure, stopped::Stopped, ui::Look};
 
@@ -289,6 +304,17 @@ mod tests {
         assert_eq!(text(outcome(&report(0), None)), None);
         let failed = text(outcome(&report(2), None)).unwrap();
         assert_eq!(failed, "error: 2 of 1000 requests failed\n");
+        let errors = [(2, "UNAVAILABLE: busy"), (1, "no answer")];
+        let errors = errors.map(|(times, error)| ErrorCount {
+            times,
+            error: error.to_owned(),
+        });
+        let failure = with_reasons(Failure::failed("3 of 9 requests failed"), &errors);
+        insta::assert_snapshot!(failure.text(), @r"
+        error: 3 of 9 requests failed
+          2 times: UNAVAILABLE: busy
+          once: no answer
+        ");
         for (signal, what) in [
             (Stopped::Interrupted, "interrupted"),
             (Stopped::Terminated, "terminated"),

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     error::Failure,
+    stopped::Signals,
     ui::{self, OutputFormat, counted, visible},
 };
 
@@ -326,7 +327,7 @@ pub(super) async fn why(
         }
         // A path that a server does not have is not found either.
         if known.is_some() || server.api.is_grpc() {
-            return call_failure::unknown_model(error, name, known.as_deref());
+            return call_failure::unknown_model(error, name, known.as_deref(), server);
         }
     }
     // Whoever speaks another protocol answers something, or hangs up.
@@ -356,7 +357,7 @@ pub(super) async fn why(
         _ => {}
     }
     match (unknown, model) {
-        (Some(name), _) => call_failure::unknown_model(error, name, None),
+        (Some(name), _) => call_failure::unknown_model(error, name, None, server),
         (None, Some(_)) => call_failure::client(error),
         (None, None) => call_failure::no_list(error),
     }
@@ -416,9 +417,10 @@ pub(crate) fn the_output(asked: &[String], model: &ModelMetadata) -> Result<Stri
 pub(crate) async fn unless_interrupted<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    let mut signals = Signals::listen()?;
     tokio::select! {
         result = work => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::interrupted("interrupted")),
+        signal = signals.next() => Err(signal.bare_failure()),
     }
 }
 

@@ -78,6 +78,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         FlagError::TlsNowhere => failure.hint(
             "give a --port or --rest-port, and leave out --grpc-tls=false and --rest-tls=false; Unix sockets have no TLS",
         ),
+        FlagError::SequenceStore(error) => failure.may_hint(error.hint()),
         FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
             "add --stateful; with --config-path, write both into the file, at the model that they \
              are for",

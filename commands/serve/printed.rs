@@ -7,8 +7,8 @@ use ovms::{
         self, CheckDepth, ConfigSource, Defaults, FileConfig, GraphConfig, ModelConfig, ModelEntry,
         PathSource, VersionPolicy, config_of_folder,
     },
-    engine::reload::{ignored_triton_settings, read_paths},
-    model::storage,
+    engine::reload::{ignored_triton_settings, read_paths, triton_load},
+    model::{repository, storage},
     openvino::Batching,
 };
 use serde_json::{Value, json};
@@ -103,6 +103,10 @@ impl Printed {
         };
         for entry in &file.models {
             match entry {
+                ModelEntry::Model(model) if is_ensemble(model) => self.notes.push(format!(
+                    "`{}` is not in it: its config.pbtxt is that of an ensemble; define a pipeline in its place",
+                    model.name
+                )),
                 ModelEntry::Model(model)
                     if storage::is_remote(&model.base_path) || is_named(&model.base_path) =>
                 {
@@ -164,11 +168,45 @@ impl Printed {
         if model.policy != VersionPolicy::default() || has("model_version_policy") {
             entry.push(("model_version_policy".to_owned(), policy(&model.policy)));
         }
-        if let Some(ignored) = ignored_triton_settings(model) {
+        let mut with_more = model.clone();
+        let added = self.of_triton(&mut with_more);
+        if !added.is_empty() {
+            let keys: Vec<&str> = added.iter().map(|(key, _)| &**key).collect();
+            self.notes.push(format!(
+                "model `{name}`: its config.pbtxt gives it {}, which `ovms serve` of its folder passes over",
+                keys.join(", ")
+            ));
+        }
+        entry.extend(added);
+        if let Some(ignored) = ignored_triton_settings(&with_more) {
             self.notes.push(format!("model `{name}`: {ignored}"));
         }
         self.models.push(entry);
         Ok(())
+    }
+
+    /// Returns what the `config.pbtxt` of a model gives it that no flag does, and gives it to the model.
+    fn of_triton(&self, model: &mut ModelConfig) -> Entry {
+        let found = triton_load(model);
+        let mut entry = Entry::new();
+        let has = |key: &str| self.settings.iter().any(|(given, _)| *given == key);
+        if let Some(count) = found.instances
+            && !["nireq", "plugin_config", "target_device"]
+                .into_iter()
+                .any(has)
+        {
+            entry.push(("nireq".to_owned(), json!(count)));
+            entry.push(("plugin_config".to_owned(), json!({"NUM_STREAMS": count})));
+            model.load.nireq = count;
+        }
+        if let Some((rows, delay)) = found.batching
+            && !has("dynamic_batching")
+        {
+            let batching = json!({"max_batch": rows, "max_delay_us": delay});
+            entry.push(("dynamic_batching".to_owned(), batching));
+            model.load.batching = Batching::Auto;
+        }
+        entry
     }
 
     fn graph(&mut self, graph: &GraphConfig) {
@@ -200,6 +238,11 @@ impl Printed {
         }
         format!("{{\n{}\n}}\n", lists.join(",\n"))
     }
+}
+
+fn is_ensemble(model: &ModelConfig) -> bool {
+    let path = Path::new(&model.base_path);
+    !storage::is_remote(&model.base_path) && repository::is_ensemble(path)
 }
 
 fn absolute(path: &Path) -> String {

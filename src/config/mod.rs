@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 pub use batching::ParseBatchingError;
 pub use file::{
-    Connection, Defaults, EditError, EmptyResults, EntryError, FileConfig, FileError,
+    Connection, Defaults, EditError, EmptyResults, EntryError, EntryKind, FileConfig, FileError,
     FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput,
-    PipelineConfig, RefusedEntry, add_model, config_of_folder, parse, read, read_regular,
-    read_subconfig, remove_model,
+    PipelineConfig, RefusedEntry, RepeatedName, add_model, config_of_folder, parse, read,
+    read_regular, read_subconfig, remove_model,
 };
 pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};
 pub use preprocessing::PreprocessingError;

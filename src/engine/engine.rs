@@ -16,6 +16,7 @@ use super::{
     course::{Course, shutting_down},
     in_flight::InFlight,
     registry::{Registry, not_found},
+    reload_part::{ReloadPart, joined},
     servable::{Servable, ServableFacts},
     stream_messages::StreamPlace,
 };
@@ -50,6 +51,8 @@ pub struct Engine {
     streams_of_strangers: Arc<Semaphore>,
     /// Where wishes for a reload go, once there is somebody to fulfil them.
     pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
+    /// Certificates, which a reload reads as well.
+    reload_part: OnceLock<Arc<dyn ReloadPart>>,
     /// Names that are configured, sorted; `None` until the first load begins.
     configured: watch::Sender<Option<Arc<[String]>>>,
     /// Reason why the configuration is not served as it stands, if it is not.
@@ -92,6 +95,7 @@ impl Engine {
             loading_wait,
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
+            reload_part: OnceLock::new(),
             configured: watch::Sender::default(),
             config_failure: ArcSwapOption::empty(),
             course: watch::Sender::default(),
@@ -396,6 +400,10 @@ impl Engine {
         };
         let (reply, answer) = oneshot::channel();
         let reloads = self.reloads.get().ok_or_else(busy)?;
+        let before = match self.reload_part.get() {
+            Some(part) => joined(before, Arc::clone(part).reload().await),
+            None => before,
+        };
         let is_well = before.is_ok();
         let request = ReloadRequest { reply, is_well };
         reloads.try_send(request).map_err(|_| busy())?;
@@ -407,6 +415,11 @@ impl Engine {
             }
             (answer, before) => before.and(answer),
         }
+    }
+
+    /// Adds a part to each reload; only the first counts.
+    pub fn reload_with(&self, part: Arc<dyn ReloadPart>) {
+        let _ = self.reload_part.set(part);
     }
 
     /// Opens the way for wishes for a reload; at most so many wait.

@@ -77,11 +77,17 @@ const TRITON: &str = "config.pbtxt";
 /// Maximum number of bytes that are looked at of that file.
 const LONGEST: u64 = 1 << 16;
 
-/// Returns whether the version of a folder is that of an ensemble, which has no files of its own. Blocks.
-fn is_ensemble(folder: &Path) -> bool {
-    let Some(file) = folder.parent().map(|parent| parent.join(TRITON)) else {
-        return false;
+/// Returns whether a folder is that of an ensemble of Triton's, and none of its versions has a model. Blocks.
+pub fn is_ensemble(base_path: &Path) -> bool {
+    let has_model = || {
+        let versions = versions(base_path).unwrap_or_default();
+        versions.iter().any(|(_, version)| files(version).is_ok())
     };
+    is_of_ensemble(&base_path.join(TRITON)) && !has_model()
+}
+
+/// Returns whether the file of a model is that of an ensemble, which has no files of its own. Blocks.
+fn is_of_ensemble(file: &Path) -> bool {
     let mut text = String::new();
     // Opening a pipe would wait for its other end.
     let read = file.is_file()
@@ -99,7 +105,8 @@ fn is_ensemble(folder: &Path) -> bool {
 /// Returns what to add to the error of a folder without a model, if there is one in a form of other servers; empty if there
 /// is none. Blocks.
 fn of_others(folder: &Path) -> String {
-    if is_ensemble(folder) {
+    let file = folder.parent().map(|parent| parent.join(TRITON));
+    if file.is_some_and(|file| is_of_ensemble(&file)) {
         return format!(
             "; {TRITON} is that of an ensemble: define a pipeline in a configuration file"
         );

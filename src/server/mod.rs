@@ -34,7 +34,7 @@ use std::{
 use super::{
     config::{Config, ServerSettings, TlsSettings},
     engine::{
-        Engine, Servable,
+        Engine, ReloadPart, Servable,
         reload::{ReloadError, Reloader},
     },
     frontends::{
@@ -239,6 +239,7 @@ pub async fn serve(
     let _certificates = listeners.tls.clone().map(|tls| {
         metrics.show_file_reloads("tls", Arc::clone(tls.reloads()));
         let interval = TlsSettings::poll(flags);
+        engine.reload_with(Arc::clone(&tls) as Arc<dyn ReloadPart>);
         Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
     });
     let (shared, counted) = (intake.clone(), Arc::clone(&metrics));

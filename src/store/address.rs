@@ -41,8 +41,26 @@ impl RedisAddress {
 
 /// Error of an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; expected redis://HOST[:PORT][/DB], rediss://… or file:///FOLDER")]
-pub struct StoreAddressError(String);
+#[error("{reason}; expected redis://HOST[:PORT][/DB], rediss://… or file:///FOLDER")]
+pub struct StoreAddressError {
+    reason: String,
+    hint: Option<String>,
+}
+
+impl StoreAddressError {
+    /// Returns the next step, if it is known.
+    pub fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+/// Returns the address that the path of a folder stands for.
+fn of_folder(text: &str) -> Option<String> {
+    let path = text.strip_prefix("file:").unwrap_or(text);
+    let is_path = path.contains('/') && !path.starts_with("//") && !path.contains(['@', '?', ':']);
+    let folder = is_path.then(|| std::path::absolute(path).ok()).flatten()?;
+    Some(format!("write file://{} for the folder", folder.display()))
+}
 
 /// The address without user and password.
 impl fmt::Display for StoreAddress {
@@ -89,7 +107,10 @@ impl FromStr for StoreAddress {
     type Err = StoreAddressError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = |why: String| StoreAddressError(why);
+        let refused = |reason: String| StoreAddressError {
+            reason,
+            hint: of_folder(text),
+        };
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let mut options: Vec<_> = form_urlencoded::parse(query.as_bytes())
             .into_owned()
@@ -183,8 +204,29 @@ mod tests {
     }
 
     #[test]
+    fn the_path_of_a_folder_has_a_hint() {
+        let hint = |text| parse(text).unwrap_err().hint();
+        let expected = Some("write file:///var/lib/s for the folder".to_owned());
+        assert_eq!(hint("/var/lib/s"), expected);
+        assert_eq!(hint("file:/var/lib/s"), expected);
+        let relative = hint("./states").unwrap();
+        assert!(
+            relative.starts_with("write file:///") && relative.ends_with("/states for the folder")
+        );
+        for other in [
+            "",
+            "h:6379",
+            "http://h",
+            "user:pass@h/1",
+            "file:///x?wait=1",
+        ] {
+            assert_eq!(hint(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_told() {
-        let told = |text| parse(text).unwrap_err().0;
+        let told = |text| parse(text).unwrap_err().reason;
         insta::assert_snapshot!(
             [
                 "", "h:6379", "http://h", "redis://", "file://x", "redis://h?wait=x",

@@ -91,6 +91,11 @@ impl ClientTls {
         Ok(Self { options, config })
     }
 
+    /// Returns whether the client has a certificate.
+    pub fn has_certificate(&self) -> bool {
+        self.options.cert.is_some()
+    }
+
     /// Reads the files of the options for a client that goes on whatever the certificate of the server
     /// is, and keeps it with the verdict; blocks meanwhile.
     ///

@@ -11,6 +11,7 @@ use serde::Serialize;
 use self::sequences::SequenceListing;
 use super::{
     args::InferArgs,
+    call_failure::{OR_NONE_TO_SEE, shows_identity},
     curl,
     explain::{explanation, tensor_cells},
     job::{misfit, server},
@@ -33,6 +34,9 @@ pub(super) struct Listing {
     pub(super) api: Api,
     #[serde(skip)]
     pub(super) is_of_all: bool,
+    /// Whether the query has shown who sends it.
+    #[serde(skip)]
+    pub(super) has_identity: bool,
     /// Server metadata, with a query for all models and if the protocol has it.
     pub(super) server: Option<ServerMetadata>,
     pub(super) models: Models,
@@ -93,7 +97,10 @@ impl Listing {
                         .filter_map(|row| batches(row.batching.as_ref()?)),
                 );
             }
-            _ => notes.push("The server has no models.".to_owned()),
+            _ => notes.push(match self.has_identity {
+                false => "The server has no models.".to_owned(),
+                true => format!("The server has no models, {OR_NONE_TO_SEE}."),
+            }),
         }
         notes
     }
@@ -332,6 +339,7 @@ impl Inspection {
             Ok(Listing {
                 api: self.server.api,
                 is_of_all: self.model.is_none(),
+                has_identity: shows_identity(&self.server),
                 server,
                 models,
                 reload_failure,

@@ -68,6 +68,7 @@ fn listing(is_of_all: bool, models: Models) -> Listing {
     Listing {
         api: Api::KserveGrpc,
         is_of_all,
+        has_identity: false,
         server: is_of_all.then(|| ServerMetadata {
             name: "OpenVINO Model Server".to_owned(),
             version: "1.2".to_owned(),
@@ -233,6 +234,8 @@ fn no_models_are_reported() {
     let mut listing = listing(true, Models::States(Vec::new()));
     listing.server = None;
     assert_eq!(listing.notes(), ["The server has no models."]);
+    listing.has_identity = true;
+    insta::assert_snapshot!(listing.notes().join("\n"), @"The server has no models, or none that this identity may see: one with the right `admin` alone sees none, unless it has `metadata` or `infer` as well.");
     insta::assert_snapshot!(listing.text(Look::Plain), @"model  version  state");
     insta::assert_snapshot!(listing.json(), @r#"{"api":"kserve-grpc","server":null,"models":[]}"#);
 }

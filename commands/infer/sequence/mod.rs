@@ -84,8 +84,15 @@ impl Stop {
 /// Hint if the server seems to ignore sequences.
 const STATEFUL: &str = "is the model served with `--stateful`?";
 
+/// Errors of a server's store after which a sequence is as it was stored.
+const FULL_STORE: &str = "Sequence store is full";
+const STORE_AWAY: &str = "Sequence store is not available";
+
+/// Error of a server's store after which nothing is left of a sequence.
+const DAMAGED_STORE: &str = "Sequence store is damaged";
+
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 7] = [
+const REFUSALS: [(&str, &str); 9] = [
     (
         "Max sequence number has been reached",
         "`--max-sequence-number` of the server sets the limit; sequences that are left alone end \
@@ -108,6 +115,14 @@ const REFUSALS: [(&str, &str); 7] = [
     (
         "it's not available anymore",
         "its last request is being answered; the id is free after that",
+    ),
+    (
+        FULL_STORE,
+        "the store of the server needs room; until then no step can be stored",
+    ),
+    (
+        DAMAGED_STORE,
+        "its state cannot be read any more, so that it cannot go on; without `--continue` it begins again",
     ),
     ("Invalid number of inputs", STATEFUL),
     ("Unexpected input", STATEFUL),

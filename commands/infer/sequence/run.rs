@@ -150,9 +150,16 @@ impl Run<'_> {
             failed => failed,
         };
         if let Err(failure) = sent {
-            let told = match self.stays_open {
-                true => self.left_open(),
-                false => self.end_somehow().await,
+            let is_of = |text: &str| failure.message().contains(text);
+            let told = if is_of(sequence::DAMAGED_STORE) {
+                None
+            } else if self.stays_open {
+                self.left_open()
+            } else if is_of(sequence::FULL_STORE) || is_of(sequence::STORE_AWAY) {
+                // An end would take away what can go on.
+                self.kept()
+            } else {
+                self.end_somehow().await
             };
             return Err(match told {
                 Some(hint) => failure.hint(hint),
@@ -265,6 +272,12 @@ impl Run<'_> {
             )),
             false => None,
         }
+    }
+
+    /// Describes a sequence that is as its store has it; nothing if its start may be sent again.
+    fn kept(&self) -> Option<String> {
+        let is_begun = self.done > 0 || self.goes_on;
+        is_begun.then(|| format!("sequence {} is open{}", self.session.id(), self.rest()))
     }
 
     /// Ends a sequence that is still open on the server, and returns the result as text.

@@ -87,6 +87,10 @@ const GOOD: &str = "ok";
 /// State of a servable with an error.
 const ERROR: &str = "error";
 
+/// Next step for a file without entries.
+const NO_ENTRIES: &str = "`model_config_list` names models, as \
+    {\"config\": {\"name\": \"m\", \"base_path\": \"/models/m\"}}";
+
 /// Writes a state under its published name, which differs for [`ERROR`].
 fn published<S: serde::Serializer>(state: &&'static str, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(if *state == ERROR { "fault" } else { state })
@@ -349,6 +353,14 @@ impl Report {
         }
         for warning in &file.warnings {
             self.record(ServeFinding::in_file(&path, warning.clone()));
+        }
+        if self.rows.is_empty() {
+            let text = format!(
+                "a server would start with nothing to serve: {path} lists no model, pipeline, or graph"
+            );
+            let finding = ServeFinding::text(Severity::Warning, text).file(&path);
+            self.record(finding.hint(Some(NO_ENTRIES.to_owned())));
+            self.hints.push(NO_ENTRIES.to_owned());
         }
         let has_errors = |kind: &CheckedKind| {
             let mut rows = self.rows.iter();

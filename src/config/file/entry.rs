@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
+use super::RepeatedName;
 use crate::{
     config::{preprocessing::PreprocessingError, shape::ParseShapeError},
+    diagnostic::FilePosition,
     tensor::LayoutError,
 };
 
@@ -58,24 +60,48 @@ pub enum EntryError {
 }
 
 /// Kind of servable that occupies a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum EntryKind {
+    /// A model.
     Model,
+    /// A pipeline.
     Pipeline,
+    /// A graph.
     Graph,
 }
 
 /// The names that are taken: models, pipelines and graphs share one space.
 #[derive(Debug, Default)]
-pub(super) struct Names(HashMap<String, Kind>);
+pub(super) struct Names {
+    taken: HashMap<String, (EntryKind, FilePosition)>,
+    /// Names that several entries of one kind have.
+    pub(super) repeated: Vec<RepeatedName>,
+}
 
 impl Names {
-    /// Takes a name, unless something of another or the same kind has it.
-    pub(super) fn take(&mut self, name: &str, kind: Kind) -> Result<(), Kind> {
-        match self.0.entry(name.to_owned()) {
-            Entry::Occupied(taken) => Err(*taken.get()),
+    /// Takes a name for the entry at a place, unless something of another or the same kind has it.
+    pub(super) fn take(
+        &mut self,
+        name: &str,
+        kind: EntryKind,
+        place: impl FnOnce() -> FilePosition,
+    ) -> Result<(), EntryKind> {
+        match self.taken.entry(name.to_owned()) {
+            Entry::Occupied(taken) => {
+                let (by, first) = taken.get();
+                if *by == kind {
+                    self.repeated.push(RepeatedName {
+                        name: name.to_owned(),
+                        kind,
+                        first: first.clone(),
+                        again: place(),
+                    });
+                }
+                Err(*by)
+            }
             Entry::Vacant(free) => {
-                free.insert(kind);
+                free.insert((kind, place()));
                 Ok(())
             }
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     EntryError, Node, RefusedEntry,
-    entry::{Kind, Names},
+    entry::{EntryKind, Names},
     node::Fields,
     sections::resolve,
 };
@@ -103,14 +103,17 @@ impl Graphs {
     /// Adds a graph, unless its name is taken. `node` is its entry.
     pub(super) fn add(&mut self, graph: GraphConfig, node: &Node<'_>) {
         let place = node.place();
-        match self.names.take(&graph.name, Kind::Graph) {
+        match self
+            .names
+            .take(&graph.name, EntryKind::Graph, || place.clone())
+        {
             Ok(()) => self.graphs.push(GraphConfig { place, ..graph }),
-            Err(Kind::Graph) => node.warn(format!(
+            Err(EntryKind::Graph) => node.warn(format!(
                 "Duplicated mediapipe names: {} defined in config file. Only first graph will be \
                  loaded.",
                 graph.name
             )),
-            Err(Kind::Model | Kind::Pipeline) => self.refused.push(RefusedEntry {
+            Err(EntryKind::Model | EntryKind::Pipeline) => self.refused.push(RefusedEntry {
                 name: graph.name,
                 reason: EntryError::GraphName,
                 place,

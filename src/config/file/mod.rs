@@ -32,7 +32,7 @@ use crate::{
 };
 
 pub use edit::{EditError, add_model, remove_model};
-pub use entry::EntryError;
+pub use entry::{EntryError, EntryKind};
 pub use folder::config_of_folder;
 pub use graphs::GraphConfig;
 pub use node::FilePositions;
@@ -70,6 +70,8 @@ pub struct FileConfig {
     pub graphs: Vec<GraphConfig>,
     /// Entries other than models that are refused by themselves.
     pub refused: Vec<RefusedEntry>,
+    /// Names that several entries of one kind have, of which the first counts.
+    pub repeated: Vec<RepeatedName>,
     /// Metrics settings from `monitoring`; applied only at startup.
     pub monitoring: Option<MetricsSettings>,
     /// Positions of the names in its `metrics_list`.
@@ -137,6 +139,19 @@ pub struct RefusedEntry {
     pub reason: EntryError,
     /// Position in the file.
     pub place: FilePosition,
+}
+
+/// Name that two entries of one kind have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatedName {
+    /// The name.
+    pub name: String,
+    /// Kind of both entries.
+    pub kind: EntryKind,
+    /// Position of the first entry, or of its name.
+    pub first: FilePosition,
+    /// Position of the other one.
+    pub again: FilePosition,
 }
 
 /// Error that makes a file unusable as a whole.
@@ -345,6 +360,7 @@ pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<FileCon
         models.extend(refused.map(ModelEntry::Refused));
         Some(FileConfig {
             models,
+            repeated: graphs.names.repeated,
             ..FileConfig::default()
         })
     };
@@ -381,6 +397,7 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     }
     config.graphs = graphs.graphs;
     config.refused.extend(graphs.refused);
+    config.repeated = graphs.names.repeated;
     if let Some(list) = fields.get("custom_loader_config_list") {
         sections::loaders(list);
     }

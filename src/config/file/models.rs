@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value;
 
 use super::{
     BasePath, Defaults, ModelEntry, Node, RefusedEntry,
-    entry::{EntryError, Kind},
+    entry::{EntryError, EntryKind},
     graphs::{GraphConfig, Graphs},
     node::{Fields, one_of},
     sections::{self, resolve},
@@ -80,10 +80,9 @@ pub(super) fn list(
             keys: config.places(&fields),
             goes_up: (node.text().unwrap_or_default().split('/')).any(|part| part == ".."),
         }));
-        let taken = graphs
-            .names
-            .take(name, Kind::Model)
-            .map_err(|_| (EntryError::Occupied, node.unwrap_or(config).clone()));
+        let named = node.unwrap_or(config);
+        let taken = graphs.names.take(name, EntryKind::Model, || named.place());
+        let taken = taken.map_err(|_| (EntryError::Occupied, named.clone()));
         Some(match taken.and(model) {
             Ok(model) => ModelEntry::Model(model),
             Err((reason, node)) => ModelEntry::Refused(RefusedEntry {

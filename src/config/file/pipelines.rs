@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{
     EntryError, FilePositions, Node, RefusedEntry,
-    entry::{Kind, Names},
+    entry::{EntryKind, Names},
     graphs::workers,
 };
 use crate::{
@@ -31,6 +31,31 @@ pub struct PipelineConfig {
     pub workers: WorkerOptions,
     /// Position in the file: that of the entry and those of its keys.
     pub places: FilePositions,
+}
+
+impl PipelineConfig {
+    /// Returns whether another pipeline is the same, regardless of its position in the file.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.unplaced() == other.unplaced()
+    }
+
+    /// Returns it without positions.
+    fn unplaced(&self) -> Self {
+        let mut pipeline = self.clone();
+        pipeline.places = FilePositions::default();
+        let mut connections: Vec<&mut Connection> = pipeline.outputs.iter_mut().collect();
+        for node in &mut pipeline.nodes {
+            node.places = FilePositions::default();
+            connections.extend(&mut node.inputs);
+            for output in &mut node.outputs {
+                output.place = FilePosition::default();
+            }
+        }
+        for connection in connections {
+            connection.place = FilePosition::default();
+        }
+        pipeline
+    }
 }
 
 /// Result of a request in which a demultiplexer has nothing to split.
@@ -137,19 +162,13 @@ pub(super) fn list(
         let Some(pipeline) = pipeline(&entry, folder) else {
             continue;
         };
-        if pipelines
-            .iter()
-            .any(|known: &PipelineConfig| known.name == pipeline.name)
-        {
-            entry.warn(format!(
+        match names.take(&pipeline.name, EntryKind::Pipeline, || entry.place()) {
+            Ok(()) => pipelines.push(pipeline),
+            Err(EntryKind::Pipeline) => entry.warn(format!(
                 "Duplicated pipeline names - `{}` is listed above; this one is left out",
                 pipeline.name
-            ));
-            continue;
-        }
-        match names.take(&pipeline.name, Kind::Pipeline) {
-            Ok(()) => pipelines.push(pipeline),
-            Err(_) => refused.push(RefusedEntry {
+            )),
+            Err(EntryKind::Model | EntryKind::Graph) => refused.push(RefusedEntry {
                 name: pipeline.name,
                 reason: EntryError::PipelineName,
                 place: entry.place(),

@@ -51,6 +51,7 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         ReloadError::File(_)
         | ReloadError::Subconfig { .. }
         | ReloadError::Entry { .. }
+        | ReloadError::Repeated(_)
         | ReloadError::PipelineEntry(_)
         | ReloadError::GraphEntry(_)
         | ReloadError::OfFolder(_) => "Reloading config file failed.",

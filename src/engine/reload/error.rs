@@ -2,7 +2,7 @@
 
 use super::paths::PathError;
 use crate::{
-    config::{EntryError, FileConfig, FileError, RefusedEntry},
+    config::{EntryError, EntryKind, FileConfig, FileError, RefusedEntry, RepeatedName},
     diagnostic::Diagnostics,
     error::ErrorKind,
     graph::LoadError,
@@ -29,6 +29,13 @@ pub enum ReloadError {
         #[source]
         reason: EntryError,
     },
+    /// Two entries have the name of what serves, and the first of them is another one.
+    #[error(
+        "{} `{}` of the configuration file is refused, at {} and at {}: {}; what serves goes on, and a new start would \
+         serve the first - give the name once",
+        .0.kind, .0.name, .0.first, .0.again, twice(.0.kind)
+    )]
+    Repeated(RepeatedName),
     /// A pipeline has a name that is taken.
     #[error("Validation of pipeline definition: {} failed: {}, at {}", .0.name, .0.reason, .0.place)]
     PipelineEntry(RefusedEntry),
@@ -135,6 +142,7 @@ impl ReloadError {
             Self::File(_)
             | Self::Paths(_)
             | Self::Entry { .. }
+            | Self::Repeated(_)
             | Self::PipelineEntry(_)
             | Self::GraphEntry(_)
             | Self::OfFolder(_)
@@ -171,9 +179,19 @@ impl ReloadError {
             Self::PipelineEntry(_)
             | Self::GraphEntry(_)
             | Self::Entry { .. }
+            | Self::Repeated(_)
             | Self::Repository { .. }
             | Self::Type { .. } => ErrorKind::Internal,
         }
+    }
+}
+
+/// Returns the text that clients know for a name that two entries of a kind have.
+fn twice(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Model => "Given model name is already occupied",
+        EntryKind::Pipeline => "Duplicated pipeline names",
+        EntryKind::Graph => "Duplicated mediapipe names",
     }
 }
 

@@ -73,6 +73,12 @@ impl Graphs {
         self.known.contains_key(name)
     }
 
+    /// Returns the configuration of a graph that serves.
+    pub(super) fn serving(&self, name: &str) -> Option<&GraphConfig> {
+        let known = self.known.get(name)?;
+        known.config.as_ref().filter(|_| self.serves(name))
+    }
+
     /// Returns whether a graph of the name serves.
     pub(super) fn serves(&self, name: &str) -> bool {
         let known = self.known.get(name);

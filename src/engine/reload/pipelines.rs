@@ -76,6 +76,13 @@ impl Pipelines {
         self.known.contains_key(name)
     }
 
+    /// Returns the configuration of a pipeline that serves.
+    pub(super) fn serving(&self, name: &str) -> Option<&PipelineConfig> {
+        let known = self.known.get(name)?;
+        known.basis.as_ref()?;
+        known.serving.as_ref().map(|basis| &basis.config)
+    }
+
     /// Finds a pipeline that uses a model, and is to go on doing so.
     pub(super) fn user_of(&self, model: &str, config: &FileConfig) -> Option<&str> {
         let uses =

@@ -271,6 +271,8 @@ impl Reloader {
 
     /// Brings everything up to date.
     async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
+        let held = self.hold_repeated(config, done);
+        let config = held.as_ref().unwrap_or(config);
         let looks = done.new_file || trigger != Trigger::Watch;
         if looks {
             let graphs = &self.graphs;
@@ -289,6 +291,8 @@ impl Reloader {
         };
         let with_more = self.subconfigs.add_to(config, is_taken, looks);
         let config = with_more.as_ref().unwrap_or(config);
+        let held = self.hold_repeated(config, done);
+        let config = held.as_ref().unwrap_or(config);
         let mut wanted = self.wanted(config, done);
         self.hold_back(config, &mut wanted, done);
         for (name, served) in &mut self.served {

@@ -8,16 +8,23 @@ use std::{
 
 use super::error::ReloadError;
 use crate::{
-    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
+    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry, RepeatedName},
     task,
 };
 
 /// Last contents of the sub-configurations.
 pub(super) struct Subconfigs {
     defaults: Arc<Defaults>,
-    known: BTreeMap<PathBuf, Vec<ModelEntry>>,
+    known: BTreeMap<PathBuf, Listed>,
     /// The file of each graph.
     of: BTreeMap<String, PathBuf>,
+}
+
+/// Contents of a sub-configuration.
+#[derive(Default, PartialEq)]
+struct Listed {
+    models: Vec<ModelEntry>,
+    repeated: Vec<RepeatedName>,
 }
 
 impl Subconfigs {
@@ -78,16 +85,24 @@ impl Subconfigs {
                     continue;
                 }
             };
-            let mut models = models.models;
-            for entry in &mut models {
-                if let ModelEntry::Refused(refused) = entry {
-                    let place = &mut refused.place.path;
-                    *place = format!("{place} in {}", path.display());
-                }
+            let FileConfig {
+                mut models,
+                mut repeated,
+                ..
+            } = models;
+            let refused = models.iter_mut().filter_map(|entry| match entry {
+                ModelEntry::Refused(refused) => Some(&mut refused.place),
+                ModelEntry::Model(_) => None,
+            });
+            let repeating = repeated.iter_mut();
+            let repeating = repeating.flat_map(|it| [&mut it.first, &mut it.again]);
+            for place in refused.chain(repeating) {
+                place.path = format!("{} in {}", place.path, path.display());
             }
             let before = self.known.get(path);
-            changed |= before.map_or(!models.is_empty(), |before| *before != models);
-            self.known.insert(path.to_owned(), models);
+            let listed = Listed { models, repeated };
+            changed |= before.map_or(!listed.models.is_empty(), |before| *before != listed);
+            self.known.insert(path.to_owned(), listed);
         }
         changed
     }
@@ -100,7 +115,7 @@ impl Subconfigs {
         is_taken: impl Fn(&str) -> bool,
         is_reported: bool,
     ) -> Option<FileConfig> {
-        if self.known.values().all(Vec::is_empty) {
+        if self.known.values().all(|it| it.models.is_empty()) {
             return None;
         }
         let mut config = config.clone();
@@ -110,11 +125,16 @@ impl Subconfigs {
             if !seen.insert(path.clone()) {
                 continue;
             }
-            for entry in self.known.get(path).into_iter().flatten() {
+            let Some(listed) = self.known.get(path) else {
+                continue;
+            };
+            for entry in &listed.models {
                 let name = entry.name();
                 let is_other = |other: &ModelEntry| other.name() == name;
                 if !config.models.iter().any(is_other) && !is_taken(name) {
                     config.models.push(entry.clone());
+                    let repeated = listed.repeated.iter().filter(|it| it.name == name);
+                    config.repeated.extend(repeated.cloned());
                 } else if is_reported {
                     tracing::warn!(
                         "{}: the model `{name}` is left out, since its name is taken; the first \

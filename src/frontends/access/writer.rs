@@ -2,7 +2,7 @@
 
 use std::{
     fmt::{Display, Write as _},
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,10 +16,13 @@ use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::{Open, Peer, Protocol};
-use crate::{config::LogFormat, task};
+use crate::{config::LogFormat, task, whole_lines::put};
 
 /// Records that may wait to be written.
 const WAITING: usize = 8192;
+
+/// Bytes of lines that are written together.
+const BLOCK: usize = 8 << 10;
 
 /// The shortest time between two words about lines that were lost.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(1);
@@ -45,7 +48,9 @@ impl Writer {
         let lost = Arc::<AtomicU64>::default();
         let mut lines = Lines {
             format,
-            out: BufWriter::new(open()?),
+            out: open()?,
+            gathered: Vec::with_capacity(BLOCK),
+            is_torn: false,
             open,
             lost: Arc::clone(&lost),
             warned: None,
@@ -84,7 +89,11 @@ impl Writer {
 
 struct Lines {
     format: LogFormat,
-    out: BufWriter<Box<dyn Write + Send>>,
+    out: Box<dyn Write + Send>,
+    /// Whole lines that are still to be written.
+    gathered: Vec<u8>,
+    /// Whether a part of a line is written last.
+    is_torn: bool,
     open: Open,
     lost: Arc<AtomicU64>,
     warned: Option<Instant>,
@@ -108,9 +117,10 @@ impl Lines {
             match message {
                 Some(Message::Write(record)) => {
                     let line = record.line(self.format);
-                    if self.out.write_all(line.as_bytes()).is_err() {
-                        self.lost.fetch_add(1, Ordering::Relaxed);
+                    if self.gathered.len() + line.len() > BLOCK {
+                        self.flush();
                     }
+                    self.gathered.extend_from_slice(line.as_bytes());
                 }
                 Some(Message::Reopen) => self.reopen(),
                 Some(Message::Flush(done)) => {
@@ -126,18 +136,35 @@ impl Lines {
     fn reopen(&mut self) {
         self.flush();
         match (self.open)() {
-            Ok(out) => self.out = BufWriter::new(out),
+            Ok(out) => self.out = out,
             Err(error) => tracing::error!("cannot open the access log again: {error}"),
         }
     }
 
+    /// Writes the lines that are there. Those that cannot be written are not kept: a full disk must not become full
+    /// memory. What it has cut of a line is ended before the next one.
     fn flush(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        let end = usize::from(self.is_torn);
+        if self.is_torn {
+            self.gathered.insert(0, b'\n');
+        }
+        match put(&mut self.out, &self.gathered) {
+            Ok(()) => self.is_torn = false,
+            Err((written, error)) => {
+                if let Some(last) = written.checked_sub(1) {
+                    self.is_torn = self.gathered[last] != b'\n';
+                }
+                let lost = &self.gathered[written.max(end)..];
+                let lost = lost.iter().filter(|byte| **byte == b'\n').count();
+                self.lost.fetch_add(lost as u64, Ordering::Relaxed);
+                tracing::debug!("cannot write the access log: {error}");
+            }
+        }
+        self.gathered.clear();
         if let Err(error) = self.out.flush() {
-            // What cannot be written is not kept: a full disk must not become full memory.
-            let sink: Box<dyn Write + Send> = Box::new(io::sink());
-            let (out, _) = std::mem::replace(&mut self.out, BufWriter::new(sink)).into_parts();
-            self.out = BufWriter::new(out);
-            self.lost.fetch_add(1, Ordering::Relaxed);
             tracing::debug!("cannot write the access log: {error}");
         }
     }
@@ -243,12 +270,86 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::{
+        io::{self, Write},
+        sync::{Arc, atomic::Ordering},
+        time::{Duration, SystemTime},
+    };
 
     use axum::http::Method;
+    use parking_lot::Mutex;
 
-    use super::{Peer, Protocol, Record};
+    use super::{Lines, Peer, Protocol, Record};
     use crate::config::LogFormat;
+
+    /// Disk with room for some bytes.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (room, text) = &mut *self.0.lock();
+            let length = bytes.len().min(*room);
+            if length == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            *room -= length;
+            text.extend_from_slice(&bytes[..length]);
+            Ok(length)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Writes texts as lines, each lot of them to a disk with room for so many bytes more.
+    fn written(lots: &[(usize, &str)]) -> (String, u64) {
+        let disk = Disk::default();
+        let opened = disk.clone();
+        let mut lines = Lines {
+            format: LogFormat::Text,
+            out: Box::new(disk.clone()),
+            gathered: Vec::new(),
+            is_torn: false,
+            open: Box::new(move || Ok(Box::new(opened.clone()))),
+            lost: Arc::default(),
+            warned: None,
+        };
+        for (room, lot) in lots {
+            disk.0.lock().0 += room;
+            if lot.is_empty() {
+                lines.reopen();
+            }
+            for word in lot.split_whitespace() {
+                lines.gathered.extend_from_slice(word.as_bytes());
+                lines.gathered.push(b'\n');
+            }
+            lines.flush();
+        }
+        let text = String::from_utf8(disk.0.lock().1.clone()).unwrap();
+        (text, lines.lost.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_has_cut_is_lost_and_ends_before_the_next() {
+        let lots = [
+            (9, "one second third"),
+            (0, "fourth"),
+            (1, "fifth"),
+            (100, "sixth"),
+        ];
+        assert_eq!(written(&lots), ("one\nsecon\nsixth\n".to_owned(), 4));
+        // One that ends where a line does.
+        let lots = [(4, "one second"), (100, "third")];
+        assert_eq!(written(&lots), ("one\nthird\n".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_cut_line_is_ended_where_the_log_is_opened_again() {
+        let lots = [(9, "one second"), (0, ""), (100, "third")];
+        assert_eq!(written(&lots), ("one\nsecon\nthird\n".to_owned(), 1));
+    }
 
     fn record() -> Record {
         Record {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write as _},
+    io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -10,6 +10,7 @@ use std::{
 };
 
 use axum::http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
 use tonic::Code;
@@ -21,6 +22,7 @@ use crate::{
         shortened,
     },
     task::{self, Task},
+    whole_lines::put,
 };
 
 /// The longest name in a line, in bytes.
@@ -28,7 +30,14 @@ const LONGEST: usize = 1024;
 
 /// The audit log, to whose end lines are added. The file is opened for each, so that it can be moved away.
 #[derive(Debug, Clone)]
-pub struct AuditLog(Arc<PathBuf>);
+pub struct AuditLog(Arc<AuditFile>);
+
+#[derive(Debug)]
+struct AuditFile {
+    path: PathBuf,
+    /// Whether the last write has left a part of a line.
+    is_torn: Mutex<bool>,
+}
 
 impl AuditLog {
     /// Opens a file, which is created for its owner alone.
@@ -38,23 +47,49 @@ impl AuditLog {
     /// Fails if nothing can be added to it.
     pub fn open(path: &Path) -> io::Result<Self> {
         append(path)?;
-        Ok(Self(Arc::new(path.to_owned())))
+        Ok(Self(Arc::new(AuditFile {
+            path: path.to_owned(),
+            is_torn: Mutex::new(false),
+        })))
     }
 
     /// Writes a line.
     async fn write(self, trail: Arc<Trail>, outcome: Outcome) {
-        let Self(path) = self;
+        let Self(file) = self;
         task::blocking("audit log", move || {
-            let mut line = serde_json::to_vec(&trail.line(outcome)).unwrap_or_default();
-            line.push(b'\n');
-            // In one write, so that lines of several servers stay whole.
-            let written = append(&path).and_then(|mut file| file.write_all(&line));
-            if let Err(error) = written {
+            let line = serde_json::to_vec(&trail.line(outcome)).unwrap_or_default();
+            if let Err(error) = file.add(&line) {
                 let line = String::from_utf8_lossy(&line);
-                tracing::error!("cannot write the audit log: {error}: {}", line.trim_end());
+                tracing::error!("cannot write the audit log: {error}: {line}");
             }
         })
         .await;
+    }
+}
+
+impl AuditFile {
+    fn add(&self, line: &[u8]) -> io::Result<()> {
+        let mut is_torn = self.is_torn.lock();
+        let file = append(&self.path)?;
+        // What a full disk has cut ends here, unless the file is another one by now.
+        let end: &[u8] = match *is_torn && file.metadata()?.len() > 0 {
+            true => b"\n",
+            false => b"",
+        };
+        // In one write, so that lines of several servers stay whole.
+        let whole = [end, line, b"\n"].concat();
+        match put(file, &whole) {
+            Ok(()) => {
+                *is_torn = false;
+                Ok(())
+            }
+            Err((written, error)) => {
+                if let Some(last) = written.checked_sub(1) {
+                    *is_torn = whole[last] != b'\n';
+                }
+                Err(error)
+            }
+        }
     }
 }
 
@@ -239,4 +274,34 @@ struct Line<'a> {
 
 fn shown<S: Serializer>(value: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use parking_lot::Mutex;
+
+    use super::AuditFile;
+
+    #[test]
+    fn a_line_behind_one_that_was_cut_begins_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AuditFile {
+            path: folder.path().join("audit"),
+            is_torn: Mutex::new(false),
+        };
+        file.add(b"{1}").unwrap();
+        fs::write(&file.path, "{1}\n{2").unwrap();
+        *file.is_torn.lock() = true;
+        file.add(b"{3}").unwrap();
+        file.add(b"{4}").unwrap();
+        let text = fs::read_to_string(&file.path).unwrap();
+        assert_eq!(text, "{1}\n{2\n{3}\n{4}\n");
+        // Another file has no part of a line.
+        fs::remove_file(&file.path).unwrap();
+        *file.is_torn.lock() = true;
+        file.add(b"{5}").unwrap();
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), "{5}\n");
+    }
 }

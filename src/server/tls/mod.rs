@@ -6,16 +6,18 @@ mod watch;
 use std::{path::Path, sync::Arc, time::SystemTime};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::{
     ALL_VERSIONS, ServerConfig, SupportedProtocolVersion,
     crypto::ring,
     server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier},
     version::TLS13,
 };
+use tokio::sync::Notify;
 
 use crate::{
     config::{ClientAuth, TlsSettings, TlsVersion},
-    stamps::{FileReloads, Stamps},
+    stamps::{Changes, FileReloads, Stamps},
     tls::{self, CertificateFacts, TlsFileError, TlsFileReason},
 };
 
@@ -29,6 +31,10 @@ static ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 pub struct ServerTls {
     settings: TlsSettings,
     current: ArcSwap<Loaded>,
+    /// Changes of the files since they were read.
+    changes: Mutex<Changes>,
+    /// Woken when a reload has taken other files.
+    taken: Notify,
     /// Times that the files were read again.
     reloads: Arc<FileReloads>,
 }
@@ -58,8 +64,11 @@ impl ServerTls {
     ///
     /// Fails if one of the files cannot be used, or they do not belong together.
     pub fn open(settings: &TlsSettings) -> Result<Self, TlsFileError> {
+        let loaded = Loaded::read(settings)?;
         Ok(Self {
-            current: ArcSwap::from_pointee(Loaded::read(settings)?),
+            changes: Mutex::new(Changes::new(loaded.stamps.clone())),
+            current: ArcSwap::from_pointee(loaded),
+            taken: Notify::new(),
             settings: settings.clone(),
             reloads: Arc::default(),
         })

@@ -5,10 +5,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::{Loaded, ServerTls, stamps};
-use crate::{error::chain, metrics::Metrics, stamps::Changes, task, tls::CertificateFacts};
+use crate::{
+    engine::ReloadPart,
+    error::{Error, ErrorKind, chain},
+    metrics::Metrics,
+    stamps::Changes,
+    task,
+    tls::CertificateFacts,
+};
 
 /// Time from one warning of the end of a certificate to the next.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -21,7 +29,6 @@ impl ServerTls {
         interval: Option<Duration>,
         metrics: Arc<Metrics>,
     ) {
-        let mut changes = Changes::new(self.current.load().stamps.clone());
         loop {
             let facts = self.facts();
             let end = facts.not_after.unix_duration().as_secs();
@@ -36,27 +43,32 @@ impl ServerTls {
             }
             let warned = Instant::now();
             while warned.elapsed() < DAY {
-                sleep(interval.unwrap_or(DAY)).await;
-                if interval.is_some() && self.follow(&mut changes).await {
+                let is_taken = tokio::select! {
+                    () = sleep(interval.unwrap_or(DAY)) => interval.is_some() && self.follow().await,
+                    () = self.taken.notified() => true,
+                };
+                if is_taken {
                     break;
                 }
             }
         }
     }
 
-    /// Reads the files if they have changed; returns whether others serve now.
-    async fn follow(self: &Arc<Self>, changes: &mut Changes) -> bool {
+    /// Reads the files if they have changed and are steady; returns whether others serve now.
+    async fn follow(self: &Arc<Self>) -> bool {
         let this = Arc::clone(self);
-        let found = task::blocking("certificates", move || stamps(&this.settings)).await;
-        if !changes.look(&found) {
-            return false;
-        }
-        let this = Arc::clone(self);
-        let loaded = task::blocking("certificates", move || {
-            let loaded = Loaded::read(&this.settings)?;
-            loaded.in_time(&this.settings, SystemTime::now())
-        });
-        let loaded = loaded.await;
+        task::blocking("certificates", move || {
+            let mut changes = this.changes.lock();
+            changes.look(&stamps(&this.settings)) && this.read(&mut changes, false).is_ok()
+        })
+        .await
+    }
+
+    /// Reads the files, and has what is in them serve; blocks meanwhile. The log is told of a reason to go on with what
+    /// serves if it is another one than before, or somebody has asked.
+    fn read(&self, changes: &mut Changes, is_asked: bool) -> Result<(), Error> {
+        let loaded = Loaded::read(&self.settings);
+        let loaded = loaded.and_then(|it| it.in_time(&self.settings, SystemTime::now()));
         self.reloads.count(loaded.is_ok());
         match loaded {
             Ok(loaded) => {
@@ -64,18 +76,18 @@ impl ServerTls {
                     false => tracing::info!("TLS has a new certificate: {}", loaded.facts),
                     true => tracing::info!("TLS has read its files again: {}", loaded.facts),
                 }
-                self.current.store(Arc::new(loaded));
                 changes.taken();
-                true
+                self.current.store(Arc::new(loaded));
+                Ok(())
             }
             Err(error) => {
                 let (end, reason) = (self.facts().not_after, chain(&error).to_string());
-                if changes.refused(reason.clone()) {
-                    tracing::warn!(
-                        "TLS goes on with the certificate that is valid until {end}: {reason}"
-                    );
+                let text = format!("TLS goes on with the certificate that is valid until {end}");
+                if changes.refused(reason.clone()) || is_asked {
+                    tracing::warn!("{text}: {reason}");
                 }
-                false
+                let text = format!("{text} - {reason}");
+                Err(Error::new(ErrorKind::FailedPrecondition, text))
             }
         }
     }
@@ -87,5 +99,22 @@ impl ServerTls {
         } else if days < CertificateFacts::WARN_DAYS {
             tracing::warn!("the TLS certificate {path} expires in {days} days, at {end}");
         }
+    }
+}
+
+impl ReloadPart for ServerTls {
+    /// Reads files that are others than those that serve, without waiting until they are steady.
+    fn reload(self: Arc<Self>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(task::blocking("certificates", move || {
+            let mut changes = self.changes.lock();
+            let found = stamps(&self.settings);
+            if found == self.current.load().stamps {
+                return Ok(());
+            }
+            *changes = Changes::new(found);
+            self.read(&mut changes, true)?;
+            self.taken.notify_one();
+            Ok(())
+        }))
     }
 }

@@ -10,7 +10,7 @@ use crate::support::{
     self, Server, busy,
     cli::{self, ovms, words},
     eventually,
-    infer::{APIS, GRPC, at, command, infer, interrupt, redacted},
+    infer::{APIS, GRPC, at, command, infer, interrupt, redacted, signal},
     server::processor_time,
     steps::{ALL, ended, spawn},
 };
@@ -97,6 +97,20 @@ fn ctrl_c_ends_the_wait_for_an_answer() {
             (String::new(), INTERRUPTED.to_owned())
         );
     }
+}
+
+#[test]
+fn sigterm_ends_the_wait_for_an_answer_and_is_told() {
+    let server = busy::serve(&[]);
+    let before = server.processor_time();
+    let child = spawn(command(&server, GRPC).args(ENDLESS));
+    busy::wait_running(&server, before);
+    signal(&child, "TERM");
+    let run = ended(child);
+    assert_eq!(
+        (run.text(), run.failure()),
+        (String::new(), "exit 143\nerror: terminated\n".to_owned())
+    );
 }
 
 /// A large request takes a while to make, during which nothing is waited for.

@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("models": folders loading refused reload_config served several);
+sheets!("models": folders loading refused reload_config reload_names served several);

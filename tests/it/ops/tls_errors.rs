@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{certificates::Certificates, cli, model};
+use crate::support::{Server, certificates::Certificates, cli, model};
 
 /// Returns the text of a start that fails, without the folder.
 fn refused(made: &Certificates, flags: &[&str]) -> String {
@@ -145,4 +145,53 @@ fn authorities_are_of_no_use_beside_any_certificate() {
         let reason = "'--cacert <FILE>' cannot be used with '--insecure'";
         assert!(run.stderr.contains(reason), "{command}: {}", run.stderr);
     }
+}
+
+#[test]
+fn a_reload_with_a_broken_pair_says_so_and_takes_one_that_fits() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    made.write("stranger", 90);
+    let ca = made.text("ca.pem");
+    let pair = made.server("server");
+    let mut flags = vec!["--metrics_enable", "--tls_poll_wait_seconds", "0"];
+    flags.extend(pair.iter().map(String::as_str));
+    let server = Server::start_with("dummy", &flags);
+    let curl = |path: &str, more: &[&str]| {
+        let url = format!("https://localhost:{}{path}", server.rest_port);
+        let mut command = cli::plain(std::process::Command::new("curl"));
+        command.args(["-sS", "--max-time", "20", "--cacert", &ca, &url]);
+        let run = cli::run(command.args(more));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.text()
+            .replace(&made.folder.path().display().to_string(), "DIR")
+    };
+    let reload = || curl("/v1/config/reload", &["-X", "POST", "-w", "\n%{http_code}"]);
+    let unchanged = reload();
+    assert!(unchanged.ends_with("\n200"), "{unchanged}");
+    let key = fs::read(made.path("server.key")).unwrap();
+    fs::copy(made.path("stranger.key"), made.path("server.key")).unwrap();
+    for _ in 0..2 {
+        let refused = reload();
+        let (start, rest) = refused.split_once(" until ").unwrap();
+        let (_, reason) = rest.split_once(" - ").unwrap();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(format!("{start} until TIME - {reason}"), @r#"
+            {"error":"TLS goes on with the certificate that is valid until TIME - cannot use --tls-key DIR/server.key: the key is not that of the certificate in DIR/server.pem"}
+            412
+            "#);
+        }
+    }
+    server.wait_log("TLS goes on with the certificate that is valid until");
+    let page = curl("/metrics", &[]);
+    let counted = |line: &str| assert!(page.lines().any(|it| it == line), "{line}: {page}");
+    counted(r#"ovms_reloads{result="fail"} 2"#);
+    counted(r#"ovms_file_reloads{file="tls",result="fail"} 2"#);
+    fs::write(made.path("server.key"), key).unwrap();
+    let again = reload();
+    assert!(again.ends_with("\n200"), "{again}");
+    made.write("server", 30);
+    let renewed = reload();
+    assert!(renewed.ends_with("\n200"), "{renewed}");
+    server.wait_log("TLS has a new certificate");
 }

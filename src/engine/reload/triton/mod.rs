@@ -5,6 +5,7 @@
 //! warning tells of it.
 
 mod ignored;
+mod load;
 mod policy;
 mod tensors;
 
@@ -16,7 +17,10 @@ use std::{
     time::SystemTime,
 };
 
-pub use self::ignored::ignored_triton_settings;
+pub use self::{
+    ignored::ignored_triton_settings,
+    load::{TritonLoad, triton_load},
+};
 use crate::{
     config::{ModelConfig, VersionPolicy},
     graph::{OutlineField, outline},

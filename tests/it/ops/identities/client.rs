@@ -98,6 +98,29 @@ fn requests_carry_credentials_over_every_protocol() {
 }
 
 #[test]
+fn one_that_may_see_nothing_is_told_that_there_may_be_more() {
+    let auth = identity("operator", "admin = true");
+    let guarded = Guarded::with(&auth, &[]);
+    let key = key("operator");
+    for api in APIS {
+        let words = ["infer", "--status", "--api-key", &key];
+        let listed = run(&guarded, &words, api, None);
+        let what = format!("{api}: {}", listed.stderr);
+        assert_eq!(listed.code, Some(0), "{what}");
+        let note = "The server has no models, or none that this identity may see: one with the right `admin` alone";
+        assert!(listed.stderr.contains(note), "{what}");
+        let hidden = run(
+            &guarded,
+            &["infer", "dummy", "--zeros", "--api-key", &key],
+            api,
+            None,
+        );
+        let hint = "hint: the server has no models, or none that this identity may see";
+        assert!(hidden.stderr.contains(hint), "{api}: {}", hidden.stderr);
+    }
+}
+
+#[test]
 fn credentials_are_not_shown() {
     let guarded = Guarded::start("", &[]);
     for api in APIS {

@@ -1,6 +1,6 @@
 //! Sequences in a folder of one machine.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use super::{DAMAGED, MODEL, STEP, ask, keys::late, path, refused, serve, start, step};
 use crate::support::{
@@ -123,7 +123,7 @@ fn the_id_of_a_damaged_file_is_free_after_a_start_or_an_end() {
         server.wait();
         for id in ids.clone() {
             let file = folder.path().join(MODEL).join(id.to_string());
-            let mut bytes = std::fs::read(&file).unwrap();
+            let mut bytes = fs::read(&file).unwrap();
             match id % 4 {
                 0 => bytes.truncate(20),
                 1 => bytes = b"text".to_vec(),
@@ -131,7 +131,7 @@ fn the_id_of_a_damaged_file_is_free_after_a_start_or_an_end() {
                 // The state has a checksum of its own.
                 _ => *bytes.last_mut().unwrap() ^= 1,
             }
-            std::fs::write(file, bytes).unwrap();
+            fs::write(file, bytes).unwrap();
         }
         let [server] = serve(MODEL, &store, flags);
         let client = Client::connect(&server);
@@ -175,7 +175,7 @@ fn a_folder_is_of_one_server_and_can_be_written() {
     let closed = repository::folder();
     let set = |mode| {
         let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(closed.path(), rights).unwrap();
+        fs::set_permissions(closed.path(), rights).unwrap();
     };
     set(0o500);
     let program = cli::without_rights(closed.path());
@@ -214,4 +214,59 @@ fn the_log_says_what_a_crash_loses_and_that_nobody_uses_the_store() {
     let server = Server::begin(MODEL, &model(MODEL), &flags);
     server.wait_ready();
     assert_eq!(said(&server), (0, 1), "{}", server.log());
+}
+
+/// A client that sends a whole sequence leaves one open that goes on once there is room again, and offers nothing for
+/// one that is damaged.
+#[test]
+fn what_a_client_says_of_a_full_and_of_a_damaged_store_is_so() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    let [mut server]: [Server; 1] = serve(MODEL, &store, &STEP);
+    let send = |server: &Server, id: &str, more: &[&str]| {
+        let mut command = cli::command();
+        command
+            .args(["infer", MODEL, "--sequence", "--sequence-id", id, "-q"])
+            .args(["-i", "x=[[1,1,1,1],[2,2,2,2]]", "--output", "csv"])
+            .args(["--url", &format!("localhost:{}", server.port)])
+            .args(more);
+        cli::run(&mut command)
+    };
+    for id in ["7", "8"] {
+        let begun = send(&server, id, &["--no-end"]);
+        assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    }
+    let place = folder.path().join(MODEL);
+    let part = place.join("7.part");
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    insta::assert_snapshot!(send(&server, "7", &["--continue"]).failure(), @r"
+    exit 1
+    error: step 1 of 2: the server refused the request: RESOURCE_EXHAUSTED: Sequence store is full
+    hint: the store of the server needs room; until then no step can be stored
+    hint: sequence 7 is open: `--sequence --continue --sequence-id 7` goes on with it, from step 1 on, or from the one behind it if the server has run that one; `ovms infer running_total --sequences`, over REST, tells the steps that it has run
+    ");
+    // The server has taken what is in the way with it.
+    assert!(!part.exists());
+    let rest = send(&server, "7", &["--continue"]);
+    assert!(
+        rest.text().contains("\n4.0,"),
+        "{} {}",
+        rest.text(),
+        rest.stderr
+    );
+    server.signal("TERM");
+    server.wait();
+    fs::write(place.join("8"), "text").unwrap();
+    let [server]: [Server; 1] = serve(MODEL, &store, &STEP);
+    for more in [&["--continue"][..], &["--continue", "--no-end"]] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(send(&server, "8", more).failure(), @r"
+            exit 1
+            error: step 1 of 2: the server refused the request: INTERNAL: Sequence store is damaged - begin sequence 8 again, which replaces what is stored of it, or remove that with DELETE /v1/models/running_total/sequences/8
+            hint: its state cannot be read any more, so that it cannot go on; without `--continue` it begins again
+            ");
+        }
+    }
+    let again = send(&server, "8", &[]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
 }
