@@ -200,6 +200,9 @@ fn by_name(text: &str) -> Option<BTreeMap<String, &RawValue>> {
     (!is_bytes).then_some(outputs)
 }
 
+/// Datatype in the metadata of an output of which nothing tells it.
+const UNKNOWN: &str = "DT_INVALID";
+
 /// Datatypes of outputs of which nothing but their elements tells one, as those of Python nodes; each takes what those
 /// before it do not.
 const OPEN: [DataType; 4] = [
@@ -214,6 +217,7 @@ fn tensor(text: &str, output: &TensorMetadata) -> Result<Tensor, AnswerError> {
     let known = dtype(name, &output.datatype);
     let dtype = match known {
         Ok(dtype) => dtype,
+        Err(unknown) if output.datatype != UNKNOWN => return Err(unknown),
         Err(unknown) => {
             let mut open = OPEN.into_iter();
             open.find(|dtype| json::elements(text, *dtype).is_ok())
@@ -318,10 +322,10 @@ mod tests {
     #[test]
     fn elements_tell_the_datatype_where_nothing_else_does() {
         for (text, expected) in [
-            ("[[1,-2]]", "y Int64 [1, 2] [1,-2]"),
-            ("[1.5,2]", "y Fp64 [2] [1.5,2.0]"),
-            ("[true]", "y Bool [1] [true]"),
-            (r#"["a"]"#, r#"y Bytes [1] ["a"]"#),
+            ("[[1,-2]]", "y INT64 [1, 2] [1,-2]"),
+            ("[1.5,2]", "y FP64 [2] [1.5,2.0]"),
+            ("[true]", "y BOOL [1] [true]"),
+            (r#"["a"]"#, r#"y BYTES [1] ["a"]"#),
         ] {
             let answer = format!(r#"{{"outputs":{{"y":{text},"z":[1]}}}}"#);
             let shown = read(&answer, &[("y", "DT_INVALID"), ("z", "FP32")]).unwrap();

@@ -278,7 +278,8 @@ impl Content {
         }
     }
 
-    /// Returns whether these may be numbers in a row, which steps of a sequence can be cut from.
+    /// Returns whether these may be numbers in a row, which steps of a sequence can be cut from. A list that is typed has
+    /// a length that was meant.
     pub(super) const fn may_be_in_a_row(&self) -> bool {
         matches!(
             self,
@@ -289,7 +290,6 @@ impl Content {
                 | Self::Text(_)
                 | Self::Json(_)
                 | Self::Piped(_)
-                | Self::Inline(_)
         )
     }
 

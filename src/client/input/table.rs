@@ -312,7 +312,7 @@ mod tests {
         }
         // There is one such line.
         let two = read("age,height\nyears,cm\n1,2\n").unwrap_err();
-        assert!(two.starts_with("line 2, column 1: found `years`"), "{two}");
+        assert!(two.starts_with("line 2: found `years`"), "{two}");
         let more = read("age,height\n1,2,3\n").unwrap_err();
         assert!(more.starts_with("line 1: found `age`"), "{more}");
     }

@@ -355,7 +355,7 @@ fn numbers_in_a_row_are_cut_into_steps_from_any_file() {
     for content_of in [
         table(),
         Content::Json("[1,2,3,4,5]".to_owned()),
-        Content::Inline("[1,2,3,4,5]".to_owned()),
+        Content::Piped("[1,2,3,4,5]".to_owned()),
         Content::Text("1 2 3 4 5".into()),
         Content::Arrays(vec![(
             "x".to_owned(),
