@@ -291,6 +291,12 @@ pub(super) struct VerdictArgs {
 }
 
 impl VerdictArgs {
+    /// Returns whether the exit code depends on a comparison.
+    pub(super) fn is_by_comparison(&self) -> bool {
+        let mut conditions = self.fail_if.iter();
+        conditions.any(|it| matches!(it, FailCondition::Worse { .. }))
+    }
+
     /// Returns whether a file is the report to compare with.
     pub(super) fn is_against(&self, path: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();

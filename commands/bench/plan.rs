@@ -20,7 +20,6 @@ use super::{
     args::{
         BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
     },
-    condition::FailCondition,
     report::{BenchReport, FORM, ReportedFlags},
 };
 use crate::{
@@ -276,9 +275,7 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
 }
 
 pub(super) fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {
-    let mut conditions = verdict.fail_if.iter();
-    let needs_report = conditions.any(|it| matches!(it, FailCondition::Worse { .. }));
-    if needs_report && verdict.against.is_none() {
+    if verdict.is_by_comparison() && verdict.against.is_none() {
         return Err(Failure::usage("`--fail-if worse` needs `--against`")
             .hint("`--save FILE` writes a report to compare with"));
     }

@@ -211,7 +211,7 @@ impl BenchPlan {
             ));
         }
         tell(&report.differs);
-        for warning in uncertain(report) {
+        for warning in uncertain(report, self.verdict.is_by_comparison()) {
             ui::warn(&warning);
         }
         if self.before.is_some() && report.comparison.is_empty() {
@@ -275,8 +275,13 @@ async fn server_of(client: &Client) -> Option<String> {
     Some(format!("{} {}", metadata.name, metadata.version))
 }
 
-/// Returns what could not be compared, because the windows vary too much or do not agree.
-pub(super) fn uncertain(report: &BenchReport) -> Vec<String> {
+/// Returns what could not be compared, because the windows vary too much or do not agree; `is_judged` says whether
+/// `--fail-if worse` passes it.
+pub(super) fn uncertain(report: &BenchReport, is_judged: bool) -> Vec<String> {
+    let passed = match is_judged {
+        true => ", and `--fail-if worse` cannot tell and passes it",
+        false => "",
+    };
     let warning = |it: &Comparison| {
         let metrics: Vec<String> = it.uncertain().map(|it| it.metric.to_string()).collect();
         (!metrics.is_empty()).then(|| {
@@ -287,7 +292,7 @@ pub(super) fn uncertain(report: &BenchReport) -> Vec<String> {
                 false => "; `--windows 10` in both runs narrows the intervals",
             };
             format!(
-                "warning: at {} the comparison of {} is too uncertain for a verdict{why}",
+                "warning: at {} the comparison of {} is too uncertain for a verdict{passed}{why}",
                 level_name(it.concurrency, it.target_rate),
                 metrics.join(", ")
             )
@@ -359,13 +364,14 @@ mod tests {
     fn a_comparison_that_tells_nothing_is_warned_of() {
         let before = example();
         let mut after = example();
-        assert_eq!(uncertain(&after), [""; 0]);
+        assert_eq!(uncertain(&after, false), [""; 0]);
         for (window, p99) in after.levels[0].windows.iter_mut().zip([2e3, 20e3, 2.2e3]) {
             window.latency_us.as_mut().unwrap().p99 = p99;
         }
         let compared = Comparison::of(&before.levels[0], &after.levels[0]);
         after.comparison = vec![compared];
-        insta::assert_snapshot!(uncertain(&after).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict; `--windows 10` in both runs narrows the intervals");
+        insta::assert_snapshot!(uncertain(&after, false).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict; `--windows 10` in both runs narrows the intervals");
+        insta::assert_snapshot!(uncertain(&after, true).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict, and `--fail-if worse` cannot tell and passes it; `--windows 10` in both runs narrows the intervals");
         insta::assert_snapshot!(notes(&after)[0], @"note: intervals cover what varies within a run; noise from run to run and other load of the machine are not in them");
     }
 
@@ -388,7 +394,7 @@ mod tests {
             assert_eq!(compared.metrics.iter().find(is_known), None);
             after.comparison = vec![compared];
             insta::allow_duplicates! {
-                insta::assert_snapshot!(uncertain(&after).join("\n"), @"warning: at concurrency 1 the comparison of rate, p50, p90, p95, p99 is too uncertain for a verdict, since the level was not stable in both reports; `--interval` and `--max-trials` give it more room");
+                insta::assert_snapshot!(uncertain(&after, false).join("\n"), @"warning: at concurrency 1 the comparison of rate, p50, p90, p95, p99 is too uncertain for a verdict, since the level was not stable in both reports; `--interval` and `--max-trials` give it more room");
             }
         }
     }

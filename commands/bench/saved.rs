@@ -20,7 +20,8 @@ use crate::{
 pub(super) fn report_of(args: &BenchArgs) -> Option<PathBuf> {
     let path = Path::new(&args.model);
     let is_json = path.extension().is_some_and(|it| it == "json");
-    let is_report = args.verdict.against.is_some() && is_json && path.is_file();
+    // One that is not there is missed as a report, and no model that a server is asked for.
+    let is_report = args.verdict.against.is_some() && is_json && !path.is_dir();
     is_report.then(|| path.to_owned())
 }
 
@@ -71,7 +72,7 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
     }
     ui::note(NOT_COVERED);
     tell(&report.differs);
-    for warning in uncertain(&report) {
+    for warning in uncertain(&report, verdict.is_by_comparison()) {
         ui::warn(&warning);
     }
     match report.findings.as_slice() {

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct RankingArgs {
     /// Show the K highest scores of the last axis of the output
     ///
-    /// With `ovms infer`, of boxes with scores, as detectors answer, the K boxes with the highest. NaN has no rank.
+    /// Of boxes with scores, as detectors answer, the K boxes with the highest. NaN has no rank.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
@@ -56,6 +56,8 @@ pub(crate) struct RankedOutput<'a> {
     pub(crate) rows: Vec<Vec<Ranked<'a>>>,
     /// Number of scores that are NaN, which are not ranked.
     nans: usize,
+    /// Whether each row has a single number.
+    is_single: bool,
     pub(crate) labels: &'a [String],
     /// File of each row, or none.
     pub(crate) files: Vec<&'a str>,
@@ -120,6 +122,7 @@ impl Ranking {
             name,
             rows,
             nans: values(tensor).filter(|score| is_nan(*score)).count(),
+            is_single: tensor.shape().last() == Some(&1),
             labels: self.labels_of(name, tensor, of_model)?,
             files: Vec::new(),
         })
@@ -127,7 +130,7 @@ impl Ranking {
 
     /// Finds things that were found on images, if the outputs leave no doubt that they are that; `of_model` has the names
     /// of the model's classes.
-    pub(super) fn detections<'a>(
+    pub(crate) fn detections<'a>(
         &'a self,
         answer: &'a ClientResponse,
         of_model: &'a ModelProperties,
@@ -185,6 +188,10 @@ impl RankedOutput<'_> {
         let empty = rows.find(|(_, row)| row.is_empty());
         let others = rows.filter(|(_, row)| row.is_empty()).count();
         Some(match (self.nans, empty, self.rows.len()) {
+            (0, ..) if self.is_single => format!(
+                "note: output `{name}` has one number in each row, so that there is nothing to rank: without `--top` it is \
+                 shown as it is"
+            ),
             (0, ..) => return None,
             (_, Some(_), 1) => {
                 format!("note: all scores of output `{name}` are NaN, and have no rank")
@@ -256,7 +263,7 @@ impl RankedOutput<'_> {
 
 /// Returns the table of things that were found, with columns for the image and its file if there are several, and for
 /// what they are if that is known.
-pub(super) fn detections_table(found: &Detections<'_>, files: &[String]) -> Table {
+pub(crate) fn detections_table(found: &Detections<'_>, files: &[String]) -> Table {
     let several = found.images.len() > 1;
     let files = if several { files } else { &[] };
     let mut all = found.images.iter().flatten();

@@ -53,8 +53,8 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
         ),
         FlagError::PortsUnset => {
             failure.hint(
-                "give --port for gRPC, --rest-port for REST, or both; --grpc-unix-socket and \
-                 --rest-unix-socket do as well",
+                "give --port for gRPC, --rest-port for REST, or both, where 0 is none and no free one is chosen; \
+                 --grpc-unix-socket and --rest-unix-socket do as well",
             )
         }
         FlagError::TlsPair("tls_cert", _) => {

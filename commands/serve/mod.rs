@@ -18,8 +18,8 @@ use std::{
 
 use ovms::{
     config::{
-        self, AccessLogTarget, CheckDepth, ClientAuth, Config, ConfigSource, FlagEnvironment,
-        FlagError, Flags, LogFormat, ServerSettings,
+        self, AccessLogTarget, CheckDepth, ClientAuth, ClosedPorts, Config, ConfigSource,
+        FlagEnvironment, FlagError, Flags, LogFormat, ServerSettings,
     },
     engine::reload::read_paths,
     error::chain,
@@ -62,11 +62,12 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
     let ServeArgs {
         paths,
         mut flags,
+        closed,
         output,
     } = args;
-    let demo = prepare_demo(&mut flags)?;
+    let demo = prepare_demo(&mut flags, closed)?;
     if flags.check != CheckDepth::Off {
-        return check::run(flags, paths, output);
+        return check::run(flags, paths, closed, output);
     }
     if output == OutputFormat::Json {
         let text = "`--output json` is for --check, --list-models, --add-to-config and \
@@ -97,7 +98,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         hints::of_flags(&error)
     };
     let is_by_path = !paths.is_empty();
-    let mut config = configured(flags, paths).map_err(refused)?;
+    let mut config = configured(flags, paths, closed).map_err(refused)?;
     places::check_python(&config.settings.flags)?;
     // Read once more when it is served; here its errors are reported before anything else.
     match &config.source {
@@ -223,7 +224,11 @@ fn trace_settings(
 }
 
 /// Checks the flags, beside the paths of models if there are any.
-fn configured(mut flags: Flags, paths: Vec<PathBuf>) -> Result<Config, FlagError> {
+fn configured(
+    mut flags: Flags,
+    paths: Vec<PathBuf>,
+    closed: ClosedPorts,
+) -> Result<Config, FlagError> {
     if paths.is_empty() {
         if flags.config_path.is_some() || flags.model_path.is_some() {
             return Config::from_flags(flags, &environment());
@@ -233,7 +238,7 @@ fn configured(mut flags: Flags, paths: Vec<PathBuf>) -> Result<Config, FlagError
             return Config::from_flags(flags, &environment());
         }
     }
-    Config::from_paths(flags, paths, &environment())
+    Config::from_paths_without(flags, paths, closed, &environment())
 }
 
 /// Returns the values of flags from the environment.
@@ -245,7 +250,7 @@ fn environment() -> FlagEnvironment {
 }
 
 /// Unpacks the example and fills in missing flags.
-fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
+fn prepare_demo(flags: &mut Flags, closed: ClosedPorts) -> Result<Option<TempDir>, Failure> {
     if !flags.demo {
         return Ok(None);
     }
@@ -255,7 +260,7 @@ fn prepare_demo(flags: &mut Flags) -> Result<Option<TempDir>, Failure> {
     flags.model_path = Some(folder.path().to_owned());
     let sockets = [&flags.grpc_unix_socket, &flags.rest_unix_socket];
     if flags.port == 0 && flags.rest_port == 0 && sockets.iter().all(|it| it.is_none()) {
-        (flags.port, flags.rest_port) = DEMO_PORTS;
+        (flags.port, flags.rest_port) = closed.of(DEMO_PORTS);
     }
     Ok(Some(folder))
 }

@@ -35,7 +35,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut flags = args.flags.clone();
     // No ports are needed.
     flags.check = CheckDepth::Syntax;
-    let config = configured(flags, args.paths.clone()).map_err(|error| hints::of_flags(&error))?;
+    let config = configured(flags, args.paths.clone(), args.closed)
+        .map_err(|error| hints::of_flags(&error))?;
     let settings = directives::given_settings(&args.flags)?;
     let mut printed = Printed::new(settings, config.warnings);
     match &config.source {

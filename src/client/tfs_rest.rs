@@ -200,9 +200,30 @@ fn by_name(text: &str) -> Option<BTreeMap<String, &RawValue>> {
     (!is_bytes).then_some(outputs)
 }
 
+/// Datatype in the metadata of an output of which nothing tells it.
+const UNKNOWN: &str = "DT_INVALID";
+
+/// Datatypes of outputs of which nothing but their elements tells one, as those of Python nodes; each takes what those
+/// before it do not.
+const OPEN: [DataType; 4] = [
+    DataType::I64,
+    DataType::F64,
+    DataType::Bool,
+    DataType::String,
+];
+
 fn tensor(text: &str, output: &TensorMetadata) -> Result<Tensor, AnswerError> {
     let name = &output.name;
-    let dtype = dtype(name, &output.datatype)?;
+    let known = dtype(name, &output.datatype);
+    let dtype = match known {
+        Ok(dtype) => dtype,
+        Err(unknown) if output.datatype != UNKNOWN => return Err(unknown),
+        Err(unknown) => {
+            let mut open = OPEN.into_iter();
+            open.find(|dtype| json::elements(text, *dtype).is_ok())
+                .ok_or(unknown)?
+        }
+    };
     let mut found = json::elements(text, dtype).map(|found| (dtype, found));
     if found.is_err() && dtype == DataType::U8 && name.ends_with(TEXTS) {
         let strings = json::elements(text, DataType::String);
@@ -296,6 +317,25 @@ mod tests {
         let count = shape.iter().product::<usize>();
         let data: Vec<_> = (0..count).map(|it| u8::try_from(it).unwrap()).collect();
         Tensor::new(DataType::U8, shape.to_vec(), data.into()).unwrap()
+    }
+
+    #[test]
+    fn elements_tell_the_datatype_where_nothing_else_does() {
+        for (text, expected) in [
+            ("[[1,-2]]", "y INT64 [1, 2] [1,-2]"),
+            ("[1.5,2]", "y FP64 [2] [1.5,2.0]"),
+            ("[true]", "y BOOL [1] [true]"),
+            (r#"["a"]"#, r#"y BYTES [1] ["a"]"#),
+        ] {
+            let answer = format!(r#"{{"outputs":{{"y":{text},"z":[1]}}}}"#);
+            let shown = read(&answer, &[("y", "DT_INVALID"), ("z", "FP32")]).unwrap();
+            assert!(shown.contains(expected), "{shown}");
+        }
+        let error = read(
+            r#"{"outputs":{"y":[1,"a"],"z":[1]}}"#,
+            &[("y", "DT_INVALID"), ("z", "FP32")],
+        );
+        assert!(error.unwrap_err().contains("the datatype `DT_INVALID`"));
     }
 
     /// Reads an answer with these outputs; returns them as text.

@@ -21,7 +21,9 @@ pub use file::{
     PipelineConfig, RefusedEntry, RepeatedName, add_model, config_of_folder, parse, read,
     read_regular, read_subconfig, remove_model,
 };
-pub use flags::{FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS};
+pub use flags::{
+    ClosedPorts, FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS,
+};
 pub use preprocessing::PreprocessingError;
 pub use settings::{
     AccessLogTarget, ChannelArgument, CheckDepth, ClientAuth, LogFormat, MetricsSettings,

@@ -1,6 +1,7 @@
 //! `ovms pipeline run`: a dry run in this process.
 
 mod output;
+mod ranking;
 mod report;
 mod usage;
 
@@ -11,7 +12,7 @@ use std::{
 };
 
 use ovms::{
-    client::{ModelMetadata, TensorMetadata},
+    client::{ClientResponse, ModelMetadata, TensorMetadata},
     config::{self, FileConfig, NodeKind, PipelineConfig},
     engine::Servable,
     error::chain,
@@ -21,16 +22,19 @@ use ovms::{
         python::is_handler,
     },
     servable::TensorInfo,
-    tensor::{DataType, TensorMap, named},
+    tensor::{DataType, TensorMap},
 };
 
-use self::usage::{CoreUsage, CoreWatch};
+use self::{
+    ranking::{RankedResponse, ResponseRanking},
+    usage::{CoreUsage, CoreWatch},
+};
 use super::{aside::Aside, config_of, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind},
     graph,
-    infer::{self, ImageArgs, InputArgs, RankedOutput, Ranking, RankingArgs},
+    infer::{self, ImageArgs, InputArgs, RankingArgs},
     local::{self, LocalServable},
     serve::hints,
     ui::{self, Look},
@@ -126,19 +130,15 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let result = runtime.block_on(async {
         let loaded = load(&name, config).await?;
         let metadata = loaded.metadata();
-        let ranking = match ranking {
-            Some(ranking) => {
-                let asked: Vec<String> = args.output_name.clone().into_iter().collect();
-                let output = infer::the_output(&asked, &metadata)?;
-                let labels = loaded.labels(&output);
-                Some(OutputRanking {
-                    output,
-                    ranking,
-                    labels,
-                })
-            }
-            None => None,
-        };
+        let ranking = ranking.map(|ranking| {
+            ResponseRanking::new(
+                ranking,
+                args.output_name.as_ref(),
+                &loaded,
+                loaded.metadata(),
+            )
+        });
+        let ranking = ranking.transpose()?;
         if inputs.is_empty() && !metadata.inputs.is_empty() {
             return Err(no_inputs(&name, &metadata));
         }
@@ -150,9 +150,17 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
         let shown = measured.and_then(|mut measured| {
             measured.files = inputs.image_files(&metadata);
             let text = {
-                let ranked = ranking.as_ref().map(|ranking| ranking.of(&measured));
+                let answer = ClientResponse {
+                    model_name: name.clone(),
+                    model_version: String::new(),
+                    id: String::new(),
+                    outputs: measured.last.outputs.clone(),
+                    opaque: Vec::new(),
+                };
+                let ranked = ranking.as_ref();
+                let ranked = ranked.map(|ranking| ranking.of(&answer, &measured.files));
                 let ranked = ranked.transpose()?.flatten();
-                if let Some(note) = ranked.as_ref().and_then(RankedOutput::note) {
+                if let Some(note) = ranked.as_ref().and_then(RankedResponse::note) {
                     ui::note(&note);
                 }
                 match args.output.is_json() {
@@ -291,27 +299,6 @@ impl LocalPipeline {
     fn model(&self, name: &str, version: Option<i64>) -> Option<Arc<Loaded>> {
         let version = self.engine.model(name).ok()?.version(version).ok()?;
         version.loaded().ok()
-    }
-}
-
-/// Ranking of an output of the pipeline.
-struct OutputRanking {
-    output: String,
-    ranking: Ranking,
-    /// Labels of the model that the output comes from.
-    labels: Vec<String>,
-}
-
-impl OutputRanking {
-    /// Ranks the output of the last request, unless that failed.
-    fn of<'a>(&'a self, measured: &'a Measured) -> Result<Option<RankedOutput<'a>>, Failure> {
-        let tensor = named(&measured.last.outputs, &self.output);
-        let ranked = tensor.map(|tensor| {
-            let mut ranked = self.ranking.of(&self.output, tensor, &self.labels)?;
-            ranked.files = infer::files_of_rows(tensor, ranked.rows.len(), &measured.files);
-            Ok(ranked)
-        });
-        ranked.transpose()
     }
 }
 

@@ -3,15 +3,15 @@
 use std::{path::Path, time::Duration};
 
 use ovms::{
-    client::output::{Summary, ranking_members, save_tensors},
+    client::output::{Summary, save_tensors},
     config::NodeKind,
     pipeline::{NodeTrace, PipelinePlan},
     tensor::{Tensor, TensorMap},
 };
 use serde_json::{Value, json};
 
-use super::{LocalPipeline, Measured, median, report::inner};
-use crate::{error::Failure, infer::RankedOutput, local::microseconds, ui};
+use super::{LocalPipeline, Measured, RankedResponse, median, report::inner};
+use crate::{error::Failure, local::microseconds, ui};
 
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn save_all(
@@ -55,7 +55,7 @@ pub(super) fn save_all(
 pub(super) fn as_json(
     loaded: &LocalPipeline,
     measured: &Measured,
-    ranked: Option<&RankedOutput<'_>>,
+    ranked: Option<&RankedResponse<'_>>,
 ) -> Value {
     let plan = loaded.plan();
     let last = &measured.last;
@@ -143,19 +143,8 @@ pub(super) fn as_json(
     if !measured.files.is_empty() {
         report["files"] = json!(measured.files);
     }
-    if let Some(RankedOutput {
-        name,
-        rows,
-        labels,
-        files,
-        ..
-    }) = ranked
-    {
-        let ranking = ranking_members(name, rows, labels);
-        report["ranking"] = serde_json::from_slice(&ranking).unwrap_or_default();
-        if !files.is_empty() {
-            report["ranking"]["files"] = json!(files);
-        }
+    if let Some(ranked) = ranked {
+        report["ranking"] = ranked.as_json();
     }
     report
 }

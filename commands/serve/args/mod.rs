@@ -12,11 +12,12 @@ use std::{
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
     builder::{PossibleValue, PossibleValuesParser},
+    parser::ValueSource,
     value_parser,
 };
 use ovms::{
     byte_size::ByteSize,
-    config::{CheckDepth, FLAGS, Flag, FlagKind, Flags, SPELLINGS},
+    config::{CheckDepth, ClosedPorts, FLAGS, Flag, FlagKind, Flags, SPELLINGS},
 };
 use serde_json::Value;
 
@@ -86,6 +87,8 @@ pub(crate) struct ServeArgs {
     /// Models that are named by their paths.
     pub(super) paths: Vec<PathBuf>,
     pub(super) flags: Flags,
+    /// Ports that are typed as 0.
+    pub(super) closed: ClosedPorts,
     pub(super) output: OutputFormat,
 }
 
@@ -143,9 +146,15 @@ impl FromArgMatches for ServeArgs {
             values.next_back().map(ToOwned::to_owned)
         };
         let paths = matches.get_many(PATHS);
+        let flags = Flags::default().with(given);
+        let is_typed = |name| matches.value_source(name) != Some(ValueSource::DefaultValue);
         Ok(Self {
             paths: paths.unwrap_or_default().cloned().collect(),
-            flags: Flags::default().with(given),
+            closed: ClosedPorts {
+                grpc: flags.port == 0 && is_typed("port"),
+                rest: flags.rest_port == 0 && is_typed("rest_port"),
+            },
+            flags,
             output: OutputArg::from_arg_matches(matches)?.output,
         })
     }

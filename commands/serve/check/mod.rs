@@ -25,8 +25,8 @@ use std::{
 use ovms::{
     auth::AuthFileError,
     config::{
-        self, CheckDepth, ConfigSource, Defaults, EntryError, FileConfig, Flags, ModelEntry,
-        RefusedEntry, ServerSettings, TlsSettings,
+        self, CheckDepth, ClosedPorts, ConfigSource, Defaults, EntryError, FileConfig, Flags,
+        ModelEntry, RefusedEntry, ServerSettings, TlsSettings,
     },
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
     engine::reload::read_paths,
@@ -103,7 +103,12 @@ const NOT_CHECKED: &str = "not checked";
 const REFUSED: &str = "refused";
 
 /// Checks the flags and everything they refer to, and prints a table of servables and all errors.
-pub(super) fn run(flags: Flags, paths: Vec<PathBuf>, output: OutputFormat) -> Result<(), Failure> {
+pub(super) fn run(
+    flags: Flags,
+    paths: Vec<PathBuf>,
+    closed: ClosedPorts,
+    output: OutputFormat,
+) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
     let mut stdout = Aside::take()?;
@@ -115,7 +120,7 @@ pub(super) fn run(flags: Flags, paths: Vec<PathBuf>, output: OutputFormat) -> Re
     if is_json {
         report.limit.stdout = stdout.try_clone().ok();
     }
-    if let Err(failure) = report.look(flags, paths) {
+    if let Err(failure) = report.look(flags, paths, closed) {
         if is_json {
             report.add_failure(&failure);
             stdout.print(&report.json())?;
@@ -132,8 +137,14 @@ pub(super) fn run(flags: Flags, paths: Vec<PathBuf>, output: OutputFormat) -> Re
 
 impl Report {
     /// Checks everything that the flags name.
-    fn look(&mut self, flags: Flags, paths: Vec<PathBuf>) -> Result<(), Failure> {
-        let mut config = configured(flags, paths).map_err(|error| hints::of_flags(&error))?;
+    fn look(
+        &mut self,
+        flags: Flags,
+        paths: Vec<PathBuf>,
+        closed: ClosedPorts,
+    ) -> Result<(), Failure> {
+        let mut config =
+            configured(flags, paths, closed).map_err(|error| hints::of_flags(&error))?;
         places::check_python(&config.settings.flags)?;
         if !self.is_syntax {
             warn_of_taken_ports(&config.settings);

@@ -451,8 +451,8 @@ mod tests {
                  endian, one channel",
             ),
             (
-                "x=@a.tsv",
-                "found the file `a.tsv`, expected a name that ends in .npy, .npz, .png, .jpg, \
+                "x=@a.ods",
+                "found the file `a.ods`, expected a name that ends in .npy, .npz, .png, .jpg, \
                  .jpeg, .wav, .pcm, .f32, .json, .txt, .csv or .bin",
             ),
             (

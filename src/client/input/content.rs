@@ -92,7 +92,7 @@ impl FileKind {
             "png" | "jpg" | "jpeg" => Self::Image,
             "json" => Self::Json,
             "txt" => Self::Text,
-            "csv" => Self::Csv,
+            "csv" | "tsv" => Self::Csv,
             "bin" => Self::Binary,
             "wav" => Self::Wav,
             "pcm" => Self::Pcm16,
@@ -276,6 +276,21 @@ impl Content {
             ElementSource::Stdin { output, .. } => content.pick("the line", output.as_ref()),
             _ => Ok(content),
         }
+    }
+
+    /// Returns whether these may be numbers in a row, which steps of a sequence can be cut from. A list that is typed has
+    /// a length that was meant.
+    pub(super) const fn may_be_in_a_row(&self) -> bool {
+        matches!(
+            self,
+            Self::Array(_)
+                | Self::Arrays(_)
+                | Self::Outputs(_)
+                | Self::Rows(_)
+                | Self::Text(_)
+                | Self::Json(_)
+                | Self::Piped(_)
+        )
     }
 
     fn of_json(place: &str, text: String) -> Result<Self, InputError> {

@@ -164,6 +164,20 @@ pub enum InputRemark {
         /// The file.
         file: String,
     },
+    /// The first line of a table has the names of its columns, and is left out.
+    Headed {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+        /// The first name.
+        first: String,
+    },
+    /// The server decodes an image of 16 bits a channel, and does not scale its values.
+    Wide {
+        /// The file.
+        file: String,
+        /// The greatest value that the datatype of the model takes.
+        most: u16,
+    },
     /// An image is sent without its transparency.
     Opaque {
         /// The file.
@@ -200,6 +214,7 @@ impl InputRemark {
             (Self::Loud { path: one, .. }, Self::Loud { path: other, .. }) => one == other,
             // They are of all images.
             (Self::Narrowed { .. }, Self::Narrowed { .. })
+            | (Self::Wide { .. }, Self::Wide { .. })
             | (Self::Opaque { .. }, Self::Opaque { .. }) => true,
             _ => self == other,
         }
@@ -216,6 +231,7 @@ impl InputRemark {
                 | Self::PreparedTwice { .. }
                 | Self::OtherColors { .. }
                 | Self::Turned { .. }
+                | Self::Wide { .. }
         )
     }
 }
@@ -384,9 +400,30 @@ impl fmt::Display for InputRemark {
                 f,
                 "{file} has 16 bits a channel, and is sent with 8, as values from 0 to 255"
             ),
+            Self::Headed { path, first } => {
+                match path {
+                    Some(path) => write!(f, "the first line of {}", path.display())?,
+                    None => f.write_str("the first line of standard input")?,
+                }
+                write!(
+                    f,
+                    " is taken as the names of columns, from `{first}` on, and left out"
+                )
+            }
+            Self::Wide { file, most } => {
+                write!(
+                    f,
+                    "{file} has 16 bits a channel, which the server takes as values from 0 to {}",
+                    u16::MAX
+                )?;
+                if *most < u16::MAX {
+                    write!(f, ", cut off at {most}")?;
+                }
+                write!(f, ": `magick {file} -depth 8 FILE.png` makes it 0 to 255")
+            }
             Self::Opaque { file } => write!(
                 f,
-                "{file} is transparent in part, and is sent with the colors below: `magick {file} -background white \
+                "{file} is transparent in part, of which the colors below are taken: `magick {file} -background white \
                  -flatten FILE.png` puts it on white"
             ),
             Self::Turned { file } => write!(

@@ -108,6 +108,12 @@ fn is_over_index(cells: &[Cow<'_, str>]) -> bool {
         && (are_names(names, &[]) || names.iter().enumerate().all(is_counted))
 }
 
+/// Returns whether the cells of a first line are names over a line of as many cells, and none of them is a number.
+fn is_header(cells: &[Cow<'_, str>], next: &[Cow<'_, str>]) -> bool {
+    let has_number = cells.iter().any(|cell| is_value(cell));
+    !has_number && next.len() == cells.len() && are_names(cells, next)
+}
+
 /// Returns what a cell is that is no number, and what to do.
 fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String) {
     let expected = format!("expected a value of {dtype}");
@@ -154,8 +160,14 @@ fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String
 }
 
 impl Target<'_> {
-    /// Reads lines of numbers with a separator between them, each as long as the first.
-    pub(super) fn rows(&self, text: &[u8], dtype: DataType) -> Result<Tensor, ValueProblem> {
+    /// Reads lines of numbers with a separator between them, each as long as the first. A line of names above them is left
+    /// out; its first name is put into `header`.
+    pub(super) fn rows(
+        &self,
+        text: &[u8],
+        dtype: DataType,
+        header: &mut Option<String>,
+    ) -> Result<Tensor, ValueProblem> {
         if UTF_16.iter().any(|mark| text.starts_with(mark)) {
             return Err(ValueProblem::Misfit(
                 "found a text in UTF-16, expected UTF-8: `iconv -f UTF-16 -t UTF-8 FILE.csv > rows.csv`".to_owned(),
@@ -184,6 +196,17 @@ impl Target<'_> {
                     "line {number}: found names of columns over an index, as pandas writes it; \
                      `frame.to_csv(\"rows.csv\", index=False, header=False)` writes the numbers alone"
                 )));
+            }
+            if rows == 0
+                && header.is_none()
+                && let Some((next, _)) = lines.peek()
+                && is_header(&row, &cells(next))
+            {
+                *header = row
+                    .iter()
+                    .find(|it| !it.is_empty())
+                    .map(ToString::to_string);
+                continue;
             }
             for (place, cell) in row.iter().enumerate() {
                 let Err(problem) = push_word(&mut packer, cell) else {
@@ -249,7 +272,7 @@ mod tests {
             is_whole: false,
         };
         let tensor = target
-            .rows(text, dtype)
+            .rows(text, dtype, &mut None)
             .map_err(|error| error.to_string())?;
         let numbers = values(&tensor).filter_map(|it| it.as_f64()).collect();
         Ok((ShapeText(tensor.shape()).to_string(), numbers))
@@ -278,6 +301,33 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_names_above_numbers_is_left_out() {
+        let row = Ok(("(1,2)".to_owned(), vec![1.0, 2.0]));
+        for table in [
+            "age,height\n1,2\n",
+            "\"age\";\"height, cm\"\n1;2\n",
+            "# a\tb\n1\t2\n",
+        ] {
+            assert_eq!(read(table), row, "{table:?}");
+        }
+        // There is one such line.
+        let two = read("age,height\nyears,cm\n1,2\n").unwrap_err();
+        assert!(two.starts_with("line 2: found `years`"), "{two}");
+        let more = read("age,height\n1,2,3\n").unwrap_err();
+        assert!(more.starts_with("line 1: found `age`"), "{more}");
+    }
+
+    #[test]
+    fn whole_numbers_may_have_a_point() {
+        let read = |text: &str| read_as(DataType::U8, text.as_bytes());
+        let row = ("(1,3)".to_owned(), vec![3.0, 0.0, 200.0]);
+        assert_eq!(read("3.0,-0.0,2e2\n"), Ok(row));
+        for text in ["3.5\n", "-1.0\n", "256.0\n", "1e30\n", "NaN\n"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn names_of_columns_are_told_where_they_are_names() {
         let names = |name: &str| {
             format!(
@@ -293,9 +343,6 @@ mod tests {
             )
         };
         for (table, expected) in [
-            ("age,height\n1,2\n", names("age")),
-            ("\"age\";\"height, cm\"\n1;2\n", names("age")),
-            ("# a,b\n1,2\n", names("# a")),
             ("2019,mean\n1,2\n", names("mean")),
             ("age,height\n", names("age")),
             (",a,b\n0,1,2\n", index.to_owned()),

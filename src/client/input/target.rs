@@ -198,6 +198,16 @@ fn framed(bytes: &Bytes) -> Option<usize> {
     (read == bytes.len()).then_some(count)
 }
 
+/// Returns a whole number that is written with a point, as far as such are exact.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a whole number within 53 bits"
+)]
+fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
 /// Adds a number, or a truth value, that is written as a word.
 pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
     if let Ok(number) = word.parse() {
@@ -205,7 +215,10 @@ pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProb
     } else if let Ok(number) = word.parse() {
         packer.push_i64(number)?;
     } else if let Ok(number) = word.parse() {
-        packer.push_f64(number)?;
+        match whole(number).filter(|_| !packer.dtype().is_float()) {
+            Some(number) => packer.push_i64(number)?,
+            None => packer.push_f64(number)?,
+        }
     } else if let Ok(value) = word.to_ascii_lowercase().parse() {
         packer.push_bool(value)?;
     } else {

@@ -158,8 +158,14 @@ pub fn detections_json(
 ) -> Vec<u8> {
     let mut out = head(answer, sequence);
     push_files(files, &mut out);
-    let start = format!(r#","output":{},"top":["#, json!(found.output));
-    out.extend_from_slice(start.as_bytes());
+    out.push(b',');
+    out.extend_from_slice(&detection_members(found)[1..]);
+    out
+}
+
+/// Writes the name of the output with the boxes, and the detections of each image, as an object.
+pub fn detection_members(found: &Detections<'_>) -> Vec<u8> {
+    let mut out = format!(r#"{{"output":{},"top":["#, json!(found.output)).into_bytes();
     for (index, image) in found.images.iter().enumerate() {
         separate(index, &mut out);
         out.push(b'[');

@@ -19,8 +19,8 @@ pub use detections::{
     Detection, Detections, detections, may_be_detection_output, may_be_detections,
 };
 pub use json::{
-    OfSequence, ResponsePart, answer_json, detections_json, ranking_json, ranking_members,
-    stream_json,
+    OfSequence, ResponsePart, answer_json, detection_members, detections_json, ranking_json,
+    ranking_members, stream_json,
 };
 pub use save::{Saved, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, is_nan, number, top};

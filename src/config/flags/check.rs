@@ -36,6 +36,23 @@ const LOG_LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
 /// Ports for gRPC and REST if models are named by their paths and no port is given.
 const USUAL_PORTS: (u32, u32) = (9000, 8000);
 
+/// Ports that are given as 0, which is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClosedPorts {
+    /// The port for gRPC.
+    pub grpc: bool,
+    /// The port for REST.
+    pub rest: bool,
+}
+
+impl ClosedPorts {
+    /// Returns ports for gRPC and REST, with 0 in place of those that are given as that.
+    pub fn of(self, (grpc, rest): (u32, u32)) -> (u32, u32) {
+        let open = |is_closed: bool, port: u32| if is_closed { 0 } else { port };
+        (open(self.grpc, grpc), open(self.rest, rest))
+    }
+}
+
 /// Flags about the inputs of a model.
 const OF_TENSORS: [&str; 7] = [
     "batch_size",
@@ -86,14 +103,28 @@ impl Config {
     ///
     /// Fails with the first flag that is not accepted.
     pub fn from_paths(
+        flags: Flags,
+        paths: Vec<PathBuf>,
+        environment: &FlagEnvironment,
+    ) -> Result<Self, FlagError> {
+        Self::from_paths_without(flags, paths, ClosedPorts::default(), environment)
+    }
+
+    /// Does the same where some ports are given as 0, which the usual ones do not take the place of.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first flag that is not accepted, or without any port.
+    pub fn from_paths_without(
         mut flags: Flags,
         paths: Vec<PathBuf>,
+        closed: ClosedPorts,
         environment: &FlagEnvironment,
     ) -> Result<Self, FlagError> {
         let has_socket = flags.grpc_unix_socket.is_some() || flags.rest_unix_socket.is_some();
         let has_port = flags.port != 0 || flags.rest_port != 0 || has_socket;
         if !has_port {
-            (flags.port, flags.rest_port) = USUAL_PORTS;
+            (flags.port, flags.rest_port) = closed.of(USUAL_PORTS);
         }
         let is_local = !paths.is_empty() || !has_port;
         Self::of(flags, Some(PathArguments { paths, is_local }), environment)

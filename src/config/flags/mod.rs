@@ -12,7 +12,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::Value;
 
-pub use check::FlagEnvironment;
+pub use check::{ClosedPorts, FlagEnvironment};
 pub use error::FlagError;
 pub use flag::{Flag, FlagKind, FlagScope, SPELLINGS};
 

@@ -47,7 +47,7 @@ impl PathArguments {
 mod tests {
     use std::path::Path;
 
-    use crate::config::{Config, ConfigSource, FlagEnvironment, FlagError, Flags};
+    use crate::config::{ClosedPorts, Config, ConfigSource, FlagEnvironment, FlagError, Flags};
 
     fn of(flags: Flags, paths: &[&Path]) -> Result<Config, FlagError> {
         let paths = paths.iter().map(|path| path.to_path_buf()).collect();
@@ -118,5 +118,40 @@ mod tests {
         };
         let config = of(flags, &[folder.path()]).unwrap();
         assert_eq!(config.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_port_that_is_given_as_0_stays_closed_beside_paths() {
+        let served = |flags: Flags, paths: &[&str], grpc: bool, rest: bool| {
+            let paths = paths.iter().map(Into::into).collect();
+            let closed = ClosedPorts { grpc, rest };
+            let environment = FlagEnvironment::default();
+            let config = Config::from_paths_without(flags, paths, closed, &environment)?;
+            let settings = config.settings;
+            let address = settings.grpc_bind_addresses[0].clone();
+            Ok((settings.port, settings.rest_port, address))
+        };
+        let here = |grpc, rest| Ok((grpc, rest, "127.0.0.1".to_owned()));
+        let usual = Flags::default();
+        assert_eq!(
+            served(usual.clone(), &["a.onnx"], true, false),
+            here(None, Some(8000))
+        );
+        assert_eq!(
+            served(usual.clone(), &["a.onnx"], false, true),
+            here(Some(9000), None)
+        );
+        let both = served(usual, &["a.onnx"], true, true);
+        assert_eq!(both, Err(FlagError::PortsUnset));
+        let repository = Flags {
+            model_repository_path: Some("all".into()),
+            ..Flags::default()
+        };
+        assert_eq!(served(repository, &[], true, false), here(None, Some(8000)));
+        let other = Flags {
+            rest_port: 1,
+            ..Flags::default()
+        };
+        assert_eq!(served(other, &["a.onnx"], true, false), here(None, Some(1)));
     }
 }

@@ -162,9 +162,10 @@ fn take_input(inputs: &mut Vec<InputTensor>, name: &str, dtype: DataType) -> Opt
 /// Validates a special input and returns its value.
 fn value(input: &Special, name: &str, what: &str, field: &str) -> Result<u64> {
     let Some(shape) = &input.shape else {
-        return Err(Error::invalid(
-            "Special input proto does not contain tensor shape information",
-        ));
+        return Err(Error::invalid(format!(
+            "Special input proto does not contain tensor shape information - {name} has shape (1), in JSON a list of \
+             one number"
+        )));
     };
     match shape[..] {
         [1] => {}

@@ -220,7 +220,7 @@ fn each_error_of_a_special_input_has_its_text_and_the_first_one_counts() {
         read(vec![], &[]),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
-    400 Special input proto does not contain tensor shape information
+    400 Special input proto does not contain tensor shape information - sequence_id has shape (1), in JSON a list of one number
     400 Invalid number of shape dimensions - Required shape for sequence_id is: (1)
     400 Invalid input shape - Required shape for sequence_id is: (1)
     400 Invalid input shape - Required shape for sequence_id is: (1)
@@ -229,7 +229,7 @@ fn each_error_of_a_special_input_has_its_text_and_the_first_one_counts() {
     400 Could not find sequence id in expected tensor proto field uint64_val
     400 Could not find sequence id in expected tensor proto field uint64_val
     400 Could not find sequence id in expected tensor proto field uint64_val
-    400 Special input proto does not contain tensor shape information
+    400 Special input proto does not contain tensor shape information - sequence_control_input has shape (1), in JSON a list of one number
     400 Invalid number of shape dimensions - Required shape for sequence_control_input is: (1)
     400 Invalid input shape - Required shape for sequence_control_input is: (1)
     400 Could not find sequence control input in expected tensor proto field uint32_val

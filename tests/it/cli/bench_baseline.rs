@@ -183,6 +183,20 @@ fn two_saved_reports_are_compared_without_a_server() {
         let args = ["bench", "--url=127.0.0.1:1", "--against", before, after];
         cli::run(command.args(args).args(flags))
     };
+    let missing = cli::run(cli::command().args([
+        "bench",
+        "--url=127.0.0.1:1",
+        "--against",
+        before,
+        "missing.json",
+    ]));
+    assert!(
+        missing
+            .stderr
+            .starts_with("error: cannot read missing.json\n"),
+        "{}",
+        missing.stderr
+    );
     let table = run(&[]);
     assert_eq!(table.code, Some(0), "{}", table.stderr);
     let text = table.text();

@@ -47,6 +47,27 @@ fn one_side_may_be_served_alone() {
 }
 
 #[test]
+fn no_port_is_one_that_is_typed_as_0() {
+    let run = cli::run(cli::command().arg("serve").arg(model("dummy")).args([
+        "--port=0",
+        "--rest-port",
+        "0",
+    ]));
+    insta::assert_snapshot!(run.failure(), @"
+    exit 64
+    port and rest_port cannot both be unset
+    hint: give --port for gRPC, --rest-port for REST, or both, where 0 is none and no free one is chosen; --grpc-unix-socket and --rest-unix-socket do as well
+    ");
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.arg("serve").arg(model("dummy"));
+    command.args(["--port=0", &format!("--rest_port={}", ports.1)]);
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    assert!(!server.log().contains("gRPC listens"), "{}", server.log());
+}
+
+#[test]
 fn every_address_of_a_list_is_listened_on() {
     let ports = free_ports();
     let port = format!("--port={}", ports.0);

@@ -172,7 +172,8 @@ fn both_forms_are_one_if_they_agree() {
             id: Some(Special::shapeless(6)),
             ..with_id(1.0, 7)
         };
-        let text = "Special input proto does not contain tensor shape information";
+        let text = "Special input proto does not contain tensor shape information - sequence_id has shape (1), in JSON a list \
+                    of one number";
         assert_eq!(refused(shapeless), wire.invalid(text));
         assert_eq!(
             reported(end(with_id(1.0, 6).id(6).end())).1,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use ovms::{config::NodeKind, pipeline::PipelinePlan};
 
-use super::{LocalPipeline, Measured, median};
+use super::{LocalPipeline, Measured, RankedResponse, median};
 use crate::{
-    infer::{self, RankedOutput},
+    infer,
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
@@ -20,7 +20,7 @@ const DECODER: &str = "image decoder";
 pub(super) fn text(
     loaded: &LocalPipeline,
     measured: &Measured,
-    ranked: Option<&RankedOutput<'_>>,
+    ranked: Option<&RankedResponse<'_>>,
     all: bool,
     look: Look,
 ) -> String {

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, slice};
 
 use super::{
-    Content, ElementSource, Given, InputError, InputRemark, Inputs, Target, samples_of_a_step,
+    Content, ElementSource, EncodedImage, Given, InputError, InputRemark, Inputs, Target,
+    samples_of_a_step,
 };
 use crate::{
     client::{
@@ -17,7 +18,7 @@ use crate::{
         output::number,
     },
     servable::ImageStep,
-    tensor::{DataType, Tensor, values::values},
+    tensor::{DataType, Dim, PartialShape, Tensor, values::values},
 };
 
 /// Maximum length of a list of numbers that a remark repeats.
@@ -285,6 +286,41 @@ impl Inputs {
         }
     }
 
+    /// Reports what the server changes of images that it decodes for a tensor of a datatype and shape.
+    fn hear_of_losses_there(&self, images: &[EncodedImage], dtype: DataType, shape: &PartialShape) {
+        // Channels stand last there; four of them have room for transparency.
+        let channels = shape.0.last().copied().unwrap_or(Dim::Any);
+        let is_kept = channels.allows(4) && !channels.allows(3);
+        for image in images {
+            let file = || image.name.clone();
+            for loss in ImageLoss::all_in(&image.bytes) {
+                match loss {
+                    ImageLoss::Bits => self.remarks.hear(InputRemark::Wide {
+                        file: file(),
+                        most: match dtype {
+                            DataType::I8 => 127,
+                            DataType::U8 => 255,
+                            DataType::I16 => 32_767,
+                            _ => u16::MAX,
+                        },
+                    }),
+                    ImageLoss::Transparency if is_kept => {}
+                    ImageLoss::Transparency => {
+                        self.remarks.hear(InputRemark::Opaque { file: file() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports names of columns that are left out.
+    pub(super) fn hear_of_header(&self, header: Option<String>, source: &ElementSource) {
+        if let Some(first) = header {
+            let path = source.path().cloned();
+            self.remarks.hear(InputRemark::Headed { path, first });
+        }
+    }
+
     /// Reports, behind the last of many requests, what is to be done to the pixels of images where none had an image.
     pub fn hear_of_end(&self) {
         if self.image.is_any_given() && self.remarks.has_seen_no_image() {
@@ -334,7 +370,15 @@ impl Inputs {
             Content::Images(images) => images,
             _ => &[],
         };
-        let turned = images.iter().find(|it| is_decoded && is_turned(&it.bytes));
+        // What a model of numbers gets as the bytes of a file, the server decodes.
+        let there = target.model.filter(|_| !is_decoded);
+        let there = there.and_then(|it| Some((it.dtype()?, &it.shape)));
+        let there = there.filter(|(dtype, _)| *dtype != DataType::String);
+        if let Some((dtype, shape)) = there {
+            self.hear_of_losses_there(images, dtype, shape);
+        }
+        let is_laid_out = is_decoded || there.is_some();
+        let turned = images.iter().find(|it| is_laid_out && is_turned(&it.bytes));
         if let Some(image) = turned {
             let file = image.name.clone();
             self.remarks.hear(InputRemark::Turned { file });

@@ -221,7 +221,7 @@ impl Inputs {
                 Content::Fill => given.argument.shape.is_none(),
                 _ => false,
             };
-            let is_array = matches!(given.content, Content::Array(_));
+            let is_list = given.content.may_be_in_a_row();
             let tensor = self.tensor(given, input, filler, !is_of_the_model)?;
             let step = input.filter(|_| !is_of_the_model);
             // Texts and images for the server to take apart have a shape of their own.
@@ -232,7 +232,7 @@ impl Inputs {
                 .map(|it| it.shape.clone());
             let (tensor, step) = fitted(tensor, step)?;
             match (input, &step) {
-                (Some(input), Some(shape)) if is_array => {
+                (Some(input), Some(shape)) if is_list => {
                     let (tensor, zeros) = chunked(tensor, shape)?;
                     let steps = tensor.shape()[0];
                     let padding = Padding {
@@ -528,7 +528,12 @@ impl Inputs {
             },
             Content::Rows(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
-                dtype => target.rows(&text, dtype),
+                dtype => {
+                    let mut header = None;
+                    let rows = target.rows(&text, dtype, &mut header)?;
+                    self.hear_of_header(header, &argument.source);
+                    Ok(rows)
+                }
             },
             Content::Binary(bytes) => target.bytes(bytes),
             Content::Fill => {

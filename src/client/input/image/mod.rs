@@ -54,6 +54,21 @@ pub(super) enum ImageLoss {
 }
 
 impl ImageLoss {
+    /// Returns what a server that decodes an image changes of it or loses; nothing of what is no image.
+    pub(super) fn all_in(file: &Bytes) -> Vec<Self> {
+        let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
+        let decoder = reader.ok().and_then(|reader| reader.into_decoder().ok());
+        let color = decoder.map(|decoder| decoder.color_type());
+        // Only a look at the pixels tells whether there is transparency.
+        match color {
+            None | Some(ColorType::L8 | ColorType::Rgb8) => Vec::new(),
+            Some(_) => match decode(file, PixelLimit::default()) {
+                Ok(image) => Self::all_of(&image).collect(),
+                Err(_) => Vec::new(),
+            },
+        }
+    }
+
     /// Returns what is lost of an image.
     fn all_of(image: &DynamicImage) -> impl Iterator<Item = Self> {
         let is_wide = matches!(

@@ -143,7 +143,8 @@ impl LoadRun {
     ///
     /// # Errors
     ///
-    /// Fails if a request fails that is only to warm up, unless a limit of the client refuses it. What fails later is counted.
+    /// Fails if a request fails that is only to warm up, unless a limit of the client or an overload of the server refuses it.
+    /// What fails later is counted.
     pub async fn run(
         &self,
         traffic: &super::Traffic<'_>,
@@ -233,7 +234,7 @@ impl LoadRun {
         })
     }
 
-    /// Sends requests that do not count, a few at once; a failure ends it, but not that of a limit.
+    /// Sends requests that do not count, a few at once; a failure ends it, but not that of a limit or an overload.
     async fn warm_up<E: Exchange>(&self, exchange: &E) -> Result<Vec<E::Lane>, ClientError> {
         let sent = &Cell::new(0);
         let warmup = self.plan.warmup;
@@ -246,8 +247,9 @@ impl LoadRun {
             while sent.get() < warmup {
                 sent.set(sent.get() + 1);
                 match exchange.exchange(&mut lane).await {
-                    // What a limit refuses is there to be measured.
-                    Err(ClientError::Refused(error)) if error.is_exhausted() => {}
+                    // What a limit or an overload refuses is there to be measured.
+                    Err(ClientError::Refused(error))
+                        if error.is_exhausted() || error.is_unavailable() => {}
                     other => drop(other?),
                 }
             }

@@ -18,7 +18,9 @@ struct Fake {
     takes: Duration,
     fails: bool,
     dies: bool,
-    limits: bool,
+    /// Code of the error of all requests, or of all but each third one.
+    limits: Option<tonic::Code>,
+    relents: bool,
     sent: Cell<u64>,
     in_flight: Cell<usize>,
     most: Cell<usize>,
@@ -45,8 +47,10 @@ impl Exchange for Fake {
             false => tokio::time::sleep(self.takes).await,
         }
         self.in_flight.set(self.in_flight.get() - 1);
-        if self.limits {
-            return Err(refused(tonic::Code::ResourceExhausted));
+        if let Some(code) = self.limits
+            && !(self.relents && sent.is_multiple_of(3))
+        {
+            return Err(refused(code));
         }
         match self.dies || self.fails && sent.is_multiple_of(10) {
             true => Err(refused(tonic::Code::NotFound)),
@@ -138,19 +142,31 @@ async fn a_failure_while_warming_up_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_limit_of_the_client_is_measured_from_the_warm_up_on() {
-    let fake = Fake {
-        limits: true,
-        ..Fake::default()
-    };
-    let plan = LoadPlan {
-        warmup: 3,
-        ..limited(LoadTarget::Concurrency(2), Some(5), None)
-    };
-    let run = LoadRun::new(plan);
-    assert_eq!(run.drive(&fake, pending()).await.unwrap(), LoadEnd::Done);
-    let report = run.report().unwrap();
-    assert_eq!((fake.sent.get(), report.ok, report.failed), (8, 0, 5));
+async fn refusals_for_want_of_room_are_measured_from_the_warm_up_on() {
+    for (code, relents, ok) in [
+        (tonic::Code::ResourceExhausted, false, 0),
+        (tonic::Code::Unavailable, false, 0),
+        // Requests 6 and 9 are answered, of which the third one is a warm-up.
+        (tonic::Code::Unavailable, true, 2),
+    ] {
+        let fake = Fake {
+            limits: Some(code),
+            relents,
+            ..Fake::default()
+        };
+        let plan = LoadPlan {
+            warmup: 3,
+            ..limited(LoadTarget::Concurrency(2), Some(6), None)
+        };
+        let run = LoadRun::new(plan);
+        assert_eq!(run.drive(&fake, pending()).await.unwrap(), LoadEnd::Done);
+        let report = run.report().unwrap();
+        assert_eq!(
+            (fake.sent.get(), report.ok, report.failed),
+            (9, ok, 6 - ok),
+            "{code:?}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -422,9 +422,9 @@ fn text_and_binary_files_fill_the_models_shape() {
             "found `x`, expected a value of INT16",
         ),
         (
-            Content::Rows(file("age,height\n1,2\n")),
+            Content::Rows(file("2019,height\n1,2\n")),
             &numbers,
-            "line 1: found `age`, expected a value of INT16; a line with the names of columns has to go: `tail -n +2 \
+            "line 1: found `height`, expected a value of INT16; a line with the names of columns has to go: `tail -n +2 \
              FILE.csv > rows.csv`",
         ),
         (

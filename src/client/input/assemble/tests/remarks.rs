@@ -292,7 +292,7 @@ fn what_images_lose_is_told_once() {
     ];
     let notes = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&notes);
-    let inputs = content(None, None, Content::Images(images));
+    let inputs = content(None, None, Content::Images(images.clone()));
     let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
     inputs
         .tensors(&model(&[("x", "FP32", &[-1, 3, 1, 2])]))
@@ -300,9 +300,85 @@ fn what_images_lose_is_told_once() {
     assert_eq!(
         *notes.lock(),
         [
-            "a.png is transparent in part, and is sent with the colors below: `magick a.png -background white -flatten \
+            "a.png is transparent in part, of which the colors below are taken: `magick a.png -background white -flatten \
              FILE.png` puts it on white",
             "b.png has 16 bits a channel, and is sent with 8, as values from 0 to 255"
+        ]
+    );
+}
+
+/// As the server decodes them: it neither scales 16 bits nor has room for transparency in three channels.
+#[test]
+fn what_the_server_changes_of_encoded_images_is_told() {
+    let png = |image: image::DynamicImage, name: &str| {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        image.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
+        EncodedImage {
+            name: name.to_owned(),
+            bytes: bytes.into_inner().into(),
+        }
+    };
+    let images = vec![
+        png(image::RgbaImage::new(2, 1).into(), "a.png"),
+        png(image::DynamicImage::new_rgb16(2, 1), "b.png"),
+        png(image::DynamicImage::new_rgb8(2, 1), "c.png"),
+    ];
+    let clear = "a.png is transparent in part, of which the colors below are taken: `magick a.png -background white \
+                 -flatten FILE.png` puts it on white";
+    let deep = "b.png has 16 bits a channel, which the server takes as values from 0 to 65535: `magick b.png -depth 8 \
+                FILE.png` makes it 0 to 255";
+    let cut = "b.png has 16 bits a channel, which the server takes as values from 0 to 65535, cut off at 255: `magick \
+               b.png -depth 8 FILE.png` makes it 0 to 255";
+    for (datatype, shape, expected) in [
+        ("FP32", &[-1, 1, 2, 3][..], vec![clear, deep]),
+        ("UINT8", &[-1, 1, 2, 3], vec![clear, cut]),
+        // Four channels keep transparency, and what a model of texts does with them is its own.
+        ("FP32", &[-1, 1, 2, 4], vec![deep]),
+        ("BYTES", &[-1], vec![]),
+    ] {
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let inputs = content(
+            None,
+            Some(DataType::String),
+            Content::Images(images.clone()),
+        );
+        let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+        inputs.tensors(&model(&[("x", datatype, shape)])).unwrap();
+        assert_eq!(*notes.lock(), expected, "{datatype} {shape:?}");
+    }
+}
+
+#[test]
+fn numbers_in_a_row_are_cut_into_steps_from_any_file() {
+    let table = || Content::Rows("1\n2\n3\n4\n5\n".into());
+    for content_of in [
+        table(),
+        Content::Json("[1,2,3,4,5]".to_owned()),
+        Content::Piped("[1,2,3,4,5]".to_owned()),
+        Content::Text("1 2 3 4 5".into()),
+        Content::Arrays(vec![(
+            "x".to_owned(),
+            Tensor::new(DataType::F32, vec![5], vec![0; 20].into()).unwrap(),
+        )]),
+    ] {
+        let inputs = content(None, None, content_of);
+        let whole = inputs.whole(&model(&[("x", "FP32", &[1, 2])])).unwrap();
+        assert_eq!(whole[0].tensor.shape(), [3, 1, 2]);
+    }
+}
+
+#[test]
+fn names_of_columns_are_told_where_they_are_left_out() {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&notes);
+    let inputs = content(None, None, Content::Rows("age,height\n1,2\n".into()));
+    let inputs = inputs.on_remark(move |it| heard.lock().push(it.to_string()));
+    inputs.tensors(&model(&[("x", "FP32", &[-1, 2])])).unwrap();
+    assert_eq!(
+        *notes.lock(),
+        [
+            "the first line of standard input is taken as the names of columns, from `age` on, and left out"
         ]
     );
 }
