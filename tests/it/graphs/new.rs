@@ -76,9 +76,9 @@ fn a_model_file_that_is_not_there_is_refused() {
     let folder = repository::folder();
     let run = graph(folder.path(), &["new", "q", "--model", "nope.onnx"]);
     insta::assert_snapshot!(shown(&run), @r"
+    exit 64
     error: there is no model file `nope.onnx`
     hint: `--model` takes the path of a model's file or folder, or a name of the configuration file
-    exit 64
     ");
     assert!(!folder.path().join("q").exists());
 }
