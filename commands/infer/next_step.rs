@@ -76,6 +76,9 @@ pub(super) fn of_value(name: &str, problem: &ValueProblem) -> Option<String> {
             format!("nest the lists, or write the shape: `-i {name}::2,3=…`")
         }
         ValueProblem::Nothing => "add `--zeros` or `--random`".to_owned(),
+        ValueProblem::NoText => {
+            format!("`-i '{name}=\"\"'` is the empty string; `--zeros` and `--random` fill it")
+        }
         ValueProblem::Outputs(names) => {
             let first = names.first().map_or("OUTPUT", String::as_str);
             format!("choose one: `-i {name}=-:{first}`")

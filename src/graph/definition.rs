@@ -70,6 +70,8 @@ pub struct LoadError {
     pub status: String,
     /// Lines for the log.
     pub log: Vec<String>,
+    /// Node whose handler did not load, if it was that.
+    pub node: Option<String>,
 }
 
 impl LoadError {
@@ -84,6 +86,7 @@ impl LoadError {
         Self {
             status: status.into(),
             log,
+            node: None,
         }
     }
 }
@@ -183,8 +186,13 @@ impl GraphDefinition {
                     for handler in self.handlers.values() {
                         handler.finalize();
                     }
-                    let lines = error.to_string().lines().map(str::to_owned).collect();
-                    return Err(LoadError::new(error.status_text(), lines));
+                    let text = error.to_string();
+                    let lines = text.lines().chain(error.missing_file());
+                    let lines = lines.map(str::to_owned).collect();
+                    return Err(LoadError {
+                        node: Some(node.spec.name.clone()),
+                        ..LoadError::new(error.status_text(), lines)
+                    });
                 }
             };
         }

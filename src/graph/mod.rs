@@ -40,7 +40,7 @@ pub use error::{CalculatorStep, is_within, lacks_inputs};
 pub use file::{GraphSpec, NodeEntry, PortEntry};
 pub use fingerprint::{Fingerprint, Written};
 pub use live::{Graph, GraphLimits};
-pub use node::NodeSpec;
+pub use node::{GENERATOR_NODE, NodeSpec};
 pub(crate) use pbtxt::{OutlineField, outline};
 pub use plan::{GraphPlan, GraphPort};
 pub use run::GraphObserver;

@@ -12,6 +12,11 @@ use crate::proto::mediapipe::{
 /// Tag of the streams by which a generating node triggers itself.
 pub(crate) const LOOPBACK: &str = "LOOPBACK";
 
+/// Next step where `execute` is a generator and the node has no [`LOOPBACK`].
+pub const GENERATOR_NODE: &str = "give the node `input_stream: \"LOOPBACK:loopback\"`, `output_stream: \"LOOPBACK:loopback\"`, \
+                                  `input_stream_info: { tag_index: \"LOOPBACK:0\" back_edge: true }`, and the \
+                                  `input_stream_handler` that is in a graph of `ovms graph new NAME --generative`";
+
 /// Calculator that runs a Python class.
 pub(super) const PYTHON: &str = "PythonExecutorCalculator";
 

@@ -51,8 +51,12 @@ pub const OF_TRITON: &str = "the file is a model of Triton's Python backend, whi
                              becomes an OvmsPythonModel";
 
 impl Raised {
-    /// Returns what helps where a module is not there; `None` if it is anything else.
-    pub fn advice(&self) -> Option<&'static str> {
+    /// Returns what helps where a module, or a file that is beside the handler, is not there; `None` if it is
+    /// anything else.
+    pub fn advice(&self, handler: &Path) -> Option<&'static str> {
+        if self.is_beside(handler) {
+            return Some(BESIDE);
+        }
         const INSTALL: &str = "install it into the Python environment that the server is started with, or name another \
                                with --python-environment";
         let advice = match self.message.contains(TRITON_MODULE) {
@@ -61,7 +65,24 @@ impl Raised {
         };
         (self.kind == "ModuleNotFoundError").then_some(advice)
     }
+
+    /// Returns whether a file was not found by a relative path that leads to one from the folder of the handler.
+    fn is_beside(&self, handler: &Path) -> bool {
+        if self.kind != "FileNotFoundError" {
+            return false;
+        }
+        let quoted = self.message.split_once(": '").map(|(_, name)| name);
+        let name = quoted.and_then(|name| name.strip_suffix('\''));
+        let (Some(name), Some(folder)) = (name.map(Path::new), handler.parent()) else {
+            return false;
+        };
+        name.is_relative() && folder.join(name).exists()
+    }
 }
+
+/// Advice for a handler that opens a file of its folder by a relative path.
+const BESIDE: &str = "a relative path begins at the folder where the server was started, and this file is beside the \
+                      handler: open `os.path.join(kwargs[\"base_path\"], NAME)`";
 
 /// The most characters that an error tells of a name or datatype that a handler gave.
 const BRIEF: usize = 200;
@@ -256,10 +277,22 @@ impl HandlerLoadError {
             Self::NoInterpreter { .. } => "name another environment with --python-environment",
             Self::NoClass(path) if is_of_triton(path) => OF_TRITON,
             _ => {
-                let of_module = self.raised().and_then(Raised::advice);
-                of_module.unwrap_or("correct the handler; the log has where it was raised")
+                let of_raised = self.of_raised();
+                of_raised.unwrap_or("correct the handler; the log has where it was raised")
             }
         }
+    }
+
+    fn of_raised(&self) -> Option<&'static str> {
+        match self {
+            Self::Raised { path, raised } => raised.advice(path),
+            _ => None,
+        }
+    }
+
+    /// Returns what to do about a file that was looked for in another folder than that of the handler.
+    pub fn missing_file(&self) -> Option<&'static str> {
+        self.of_raised().filter(|advice| *advice == BESIDE)
     }
 
     /// Returns the exception raised by Python code.
@@ -308,7 +341,25 @@ fn below(raised: &Raised) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::brief;
+    use super::{BESIDE, Raised, brief};
+
+    #[test]
+    fn a_file_beside_the_handler_is_found_by_base_path() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("labels.txt"), "").unwrap();
+        let handler = folder.path().join("model.py");
+        let advice = |name: &str| {
+            let raised = Raised {
+                kind: "FileNotFoundError".to_owned(),
+                message: format!("[Errno 2] No such file or directory: '{name}'"),
+                ..Raised::default()
+            };
+            raised.advice(&handler)
+        };
+        assert_eq!(advice("labels.txt"), Some(BESIDE));
+        assert_eq!(advice("other.txt"), None);
+        assert_eq!(advice("/labels.txt"), None);
+    }
 
     #[test]
     fn a_long_name_is_cut_and_says_so() {

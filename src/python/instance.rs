@@ -104,6 +104,11 @@ impl HandlerInstance {
         }
     }
 
+    /// Returns what it works for, as in messages: `graph g`.
+    pub fn owner(&self) -> &str {
+        self.handler.group().owner()
+    }
+
     /// Has its calls run one after the other, in the order in which they begin.
     #[must_use]
     pub fn in_line(mut self) -> Self {
@@ -218,6 +223,7 @@ impl HandlerInstance {
         if let HandlerError::Raised(raised) = &error {
             let node = self.handler.node_name();
             tracing::error!(
+                of = self.owner(),
                 node,
                 "Error occurred during node execution: {node} - {raised}\n{}",
                 raised.traceback.trim_end()

@@ -69,6 +69,7 @@ def rule_missing_and_wrong_arguments():
     raises(TypeError, Tensor, "n", 5, text="not int")
     raises(TypeError, Tensor, "n", [1, 2], text="not list")
     raises(TypeError, Tensor, "n", ["a", None], text="or a list of str, not list with NoneType")
+    raises(TypeError, Tensor, "n", [1, 2], text="not list with int; of numbers, pass numpy.array(")
     raises(TypeError, Tensor, "n", object(), text="not object")
     raises(TypeError, Tensor, "n", b"", 3, text="shape must be a tuple or a list of int, not int")
     raises(TypeError, Tensor, "n", b"", "12", text="not str")

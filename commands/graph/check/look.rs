@@ -6,7 +6,7 @@ use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     diagnostic::{Diagnostic, Diagnostics, Severity},
     error::{chain, nearest},
-    graph::{GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
+    graph::{GENERATOR_NODE, GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
     python::{
         self, HandlerFacts, HandlerLoadError, HandlerOutput, Misfit, NodeFacts, PythonHandler,
         Raised, WorkerGroup, WorkerOptions,
@@ -181,8 +181,9 @@ fn handler(
         let text = format!(
             "`execute` in {shown} is a generator, and the node has no LOOPBACK: every request fails"
         );
-        let hint = "`ovms graph new NAME --generative` writes a graph with what a generator takes";
-        findings.found.push(warning(node, text).hint(hint));
+        findings
+            .found
+            .push(warning(node, text).hint(GENERATOR_NODE));
     }
     findings
         .found
@@ -238,7 +239,7 @@ fn handler(
         .hint("add `def execute(self, inputs: list) -> list:`"),
         HandlerLoadError::Raised { raised, .. } => {
             let error = state(format!("{shown} raises {raised}"));
-            raised_at(error, &raised, &path).may_hint(raised.advice().map(str::to_owned))
+            raised_at(error, &raised, &path).may_hint(raised.advice(&path).map(str::to_owned))
         }
     });
     findings

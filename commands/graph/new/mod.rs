@@ -118,6 +118,10 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
         }
     };
     let (format, streams) = output::parted(args.output);
+    for stream in &streams {
+        let text = output::meant(&stream.name);
+        ui::note(&text);
+    }
     let outputs = args.outputs.into_iter().chain(streams).collect();
     let (inputs, outputs) = ends(args.inputs, outputs, ports.as_ref());
     let scaffold = Scaffold {

@@ -8,7 +8,7 @@ use clap::{
     Arg, Command, ValueEnum,
     builder::{EnumValueParser, PossibleValue, TypedValueParser},
 };
-use ovms::scaffold::ScaffoldStream;
+use ovms::{error::nearest, scaffold::ScaffoldStream};
 
 use crate::ui::OutputFormat;
 
@@ -63,12 +63,34 @@ pub(super) fn parted(chosen: Vec<Chosen>) -> (OutputFormat, Vec<ScaffoldStream>)
     (output, streams)
 }
 
+/// Returns the note that a value was taken for the name of an output.
+pub(super) fn meant(name: &str) -> String {
+    let formats = OutputFormat::value_variants().iter();
+    let formats = formats.filter_map(ValueEnum::to_possible_value);
+    let formats: Vec<String> = formats.map(|it| it.get_name().to_owned()).collect();
+    let near = nearest(name, formats.iter().map(String::as_str));
+    let near = near.map_or_else(String::new, |near| {
+        format!("; did you mean `--output {near}`?")
+    });
+    format!(
+        "note: `--output {name}` is no format of stdout and names an output, as `--output-name {name}` does{near}"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Arg, ArgAction, Command};
 
-    use super::{Chosen, FormatOrStream, parted};
+    use super::{Chosen, FormatOrStream, meant, parted};
     use crate::ui::OutputFormat;
+
+    #[test]
+    fn a_format_with_a_typing_error_is_told() {
+        let note = meant("jsn");
+        assert!(note.ends_with("; did you mean `--output json`?"), "{note}");
+        let note = meant("token");
+        assert!(note.ends_with("as `--output-name token` does"), "{note}");
+    }
 
     #[test]
     fn what_is_no_format_is_a_stream() {

@@ -42,6 +42,10 @@ pub(super) fn find(
         return Ok((servable, Some((found.name, found.base_path))));
     }
     let looked = look(model, config);
+    if looked.is_err() && names_a_file(model) {
+        return Err(Failure::usage(format!("there is no model file `{model}`"))
+            .hint("`--model` takes the path of a model's file or folder, or a name of the configuration file"));
+    }
     if let Err(reason) = &looked {
         ui::note(&format!(
             "warning: cannot tell what `{model}` takes and gives, so that it is taken to have one input \
@@ -49,6 +53,18 @@ pub(super) fn find(
         ));
     }
     Ok((servable(model, looked.ok()), None))
+}
+
+/// Returns whether a name ends as the files of models do, so that it is hardly one of a configuration file.
+fn names_a_file(model: &str) -> bool {
+    let ending = Path::new(model)
+        .extension()
+        .map(|it| it.to_ascii_lowercase());
+    let ending = ending.as_deref().and_then(|it| it.to_str());
+    matches!(
+        ending,
+        Some("onnx" | "xml" | "bin" | "pdmodel" | "tflite" | "pb")
+    )
 }
 
 /// Refuses a model of strings: no tensor of them passes between a Python node and a model in a graph.

@@ -13,7 +13,7 @@ use std::{
 
 use ovms::{
     client::Request,
-    graph::{Env, GraphObserver, GraphPlan, GraphResponse, GraphSource},
+    graph::{Env, GENERATOR_NODE, GraphObserver, GraphPlan, GraphResponse, GraphSource},
     metrics::GraphCall,
     python,
     request::{InferRequest, Parameter},
@@ -309,6 +309,13 @@ fn failed(loaded: &LocalGraph, error: &str) -> Failure {
     Failure::failed(format!("the graph `{}` failed", loaded.name))
         .detail(error)
         .may_hint(infer::declared(error).or_else(|| returned(error, loaded.plan())))
+        .may_hint(looped(error))
+}
+
+/// Returns what a node lacks whose handler is a generator.
+fn looped(error: &str) -> Option<String> {
+    let lacks = error.contains("LOOPBACK is not defined in the node");
+    lacks.then(|| GENERATOR_NODE.to_owned())
 }
 
 /// Returns what a handler is to return whose result is no list of tensors.

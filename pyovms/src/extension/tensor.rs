@@ -7,7 +7,7 @@ use pyo3::{
     exceptions::{PyMemoryError, PyTypeError, PyValueError},
     ffi,
     prelude::*,
-    types::{PyAny, PyBytes, PyList, PyMemoryView, PyString, PyTuple},
+    types::{PyAny, PyBytes, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple},
 };
 
 use super::{
@@ -137,8 +137,9 @@ impl PyTensor {
                 bytes.as_bytes().to_vec()
             } else {
                 return Err(PyTypeError::new_err(format!(
-                    "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not list with {}",
-                    kind(&text)
+                    "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not list with {}{}",
+                    kind(&text),
+                    of_numbers(&text)
                 )));
             };
             let length = u32::try_from(contents.len())
@@ -154,6 +155,15 @@ impl PyTensor {
             view: View::of_memory(Memory::Inline(bytes.freeze()), None, &shape, false),
             shape,
         })
+    }
+}
+
+/// Returns the way to a tensor of numbers, for a list that has some, or lists of them.
+fn of_numbers(element: &Bound<'_, PyAny>) -> &'static str {
+    let is_number = element.is_instance_of::<PyInt>() || element.is_instance_of::<PyFloat>();
+    match is_number || element.is_instance_of::<PyList>() {
+        true => "; of numbers, pass numpy.array(..., dtype=numpy.float32), or of another dtype",
+        false => "",
     }
 }
 

@@ -235,6 +235,9 @@ pub enum ValueProblem {
     /// The argument has no value, and neither zeros nor random values were asked for.
     #[error("found nothing, and nothing to fill it with")]
     Nothing,
+    /// The same of an input of BYTES, where the empty string may be meant.
+    #[error("found nothing, and nothing to fill it with")]
+    NoText,
 }
 
 /// Writes which of a batch an image is.

@@ -190,11 +190,12 @@ impl Graphs {
                 tracing::info!("Loading mediapipe graph definition: {name} succeeded");
             }
             Err(error) => {
+                let (of, node) = (format!("graph {name}"), error.node.as_deref());
                 for line in &error.log {
-                    tracing::error!("{line}");
+                    tracing::error!(of, node, "{line}");
                 }
                 if error.log.is_empty() {
-                    tracing::error!("graph {name}: {error}");
+                    tracing::error!(of, node, "graph {name}: {error}");
                 }
                 known.files = None;
                 known.graph.fail(error.reported(self.is_silent));
@@ -288,6 +289,7 @@ async fn load(
         log: vec![format!(
             "Mediapipe graph: {name} initialization failed with message: {text}"
         )],
+        node: None,
     };
     // Whoever else has it is a load.
     if Arc::strong_count(&due.loading) > 1 {

@@ -15,7 +15,7 @@ use crate::{
         calculator::{Calculator, CalculatorContext, Emit, Factory, Later, Resources, StepOutcome},
         contract::Contract,
         error::{AbseilCode, GraphRunError},
-        node::{LOOPBACK, NodeSpec, PYTHON},
+        node::{GENERATOR_NODE, LOOPBACK, NodeSpec, PYTHON},
         packet::{Packet, PacketType, Payload},
         timestamp::Timestamp,
     },
@@ -236,6 +236,9 @@ impl Calculator for PythonExecutor {
 /// Error of a node that receives inputs while it still generates.
 const BUSY: &str = "Node is already processing data. Create new stream for another request.";
 
+/// Error of a generator in a node that is not made for one.
+const NO_LOOPBACK: &str = "Execute yielded, but LOOPBACK is not defined in the node";
+
 /// Prefix of errors raised by Python code, as reported to clients.
 const FAILED: &str = "Error occurred during graph execution";
 
@@ -292,9 +295,9 @@ impl Shared {
                     Produced::Nothing => {}
                     Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,
                     Produced::Generator(_) if self.loop_output.is_none() => {
-                        return Err(self.refuse(
-                            "Execute yielded, but LOOPBACK is not defined in the node".to_owned(),
-                        ));
+                        return Err(
+                            self.refuse_hinting(NO_LOOPBACK.to_owned(), Some(GENERATOR_NODE))
+                        );
                     }
                     Produced::Generator(generator) => {
                         if !self.is_free_then_busy() {
@@ -410,8 +413,18 @@ impl Shared {
 
     /// Creates an error for an invalid result of Python code.
     fn refuse(&self, text: String) -> GraphRunError {
+        self.refuse_hinting(text, None)
+    }
+
+    /// Refuses as [`Self::refuse`], with the next step for the author in the log.
+    fn refuse_hinting(&self, text: String, hint: Option<&str>) -> GraphRunError {
         let name = &self.node.name;
-        tracing::error!("Error occurred during node execution: {name} - {text}");
+        tracing::error!(
+            of = self.instance.owner(),
+            node = name,
+            hint,
+            "Error occurred during node execution: {name} - {text}"
+        );
         self.reported(&text)
     }
 

@@ -130,6 +130,11 @@ impl WorkerGroup {
         })
     }
 
+    /// Returns what they work for, as in messages: `graph g`.
+    pub fn owner(&self) -> &str {
+        &self.of
+    }
+
     /// Returns the runtime on which links are read.
     pub(in crate::python) fn runtime(&self) -> &Handle {
         &self.runtime

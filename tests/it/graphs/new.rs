@@ -72,6 +72,29 @@ fn a_new_graph_gives_back_its_input() {
 }
 
 #[test]
+fn a_model_file_that_is_not_there_is_refused() {
+    let folder = repository::folder();
+    let run = graph(folder.path(), &["new", "q", "--model", "nope.onnx"]);
+    insta::assert_snapshot!(shown(&run), @r"
+    exit 64
+    error: there is no model file `nope.onnx`
+    hint: `--model` takes the path of a model's file or folder, or a name of the configuration file
+    ");
+    assert!(!folder.path().join("q").exists());
+}
+
+#[test]
+fn an_empty_text_is_hinted_at() {
+    let folder = repository::folder();
+    new(folder.path(), &["words", "-i", "text:BYTES"]);
+    let run = graph(folder.path(), &["run", "words", "-i", "text:BYTES="]);
+    let hint = "hint: `-i 'text=\"\"'` is the empty string; ";
+    assert!(run.failure().contains(hint), "{}", shown(&run));
+    let run = graph(folder.path(), &["run", "words", "-i", "text=\"\""]);
+    assert_eq!(run.code, Some(0), "{}", shown(&run));
+}
+
+#[test]
 fn a_generator_answers_several_times() {
     let folder = repository::folder();
     let args = words("words --generative -i prompt:BYTES --output token:BYTES");

@@ -51,6 +51,38 @@ fn long_errors_are_cut() {
 }
 
 #[test]
+fn errors_of_requests_name_graph_and_node_in_the_log() {
+    let (config, server) = lab();
+    let client = Grpc::connect(&server);
+    let fields = |log: &str, text: &str| {
+        let (_, rest) = log.split_once(text).expect("it is logged");
+        assert!(rest.contains("of=\"graph py\" node="), "{text}: {rest}");
+    };
+    reported(&client, code("py", "raise ValueError('one')"));
+    reported(&client, code("py", "return [Tensor('other', b'')]"));
+    reported(&client, code("py", "yield [Tensor('out', b'')]"));
+    server.wait_log("LOOPBACK is not defined in the node");
+    let log = server.log();
+    fields(&log, " - ValueError: one");
+    fields(&log, "which is not an output of the node: out");
+    fields(&log, "LOOPBACK is not defined in the node");
+    assert!(
+        log.contains("hint=\"give the node `input_stream: "),
+        "{log}"
+    );
+    // The file is in the folder of the handler, and the server starts elsewhere.
+    file(&config, "py/labels.txt", "");
+    file(
+        &config,
+        "py/handler.py",
+        "class OvmsPythonModel:\n  def initialize(self, kwargs): open('labels.txt')\n  def execute(self, i): return []\n",
+    );
+    crate::support::graphs::reload(&server);
+    let line = server.wait_log("open `os.path.join(kwargs[\"base_path\"], NAME)`");
+    assert!(line.contains("of=\"graph py\" node="), "{line}");
+}
+
+#[test]
 fn a_generator_without_an_end_is_closed() {
     let (config, server) = lab();
     let client = Grpc::connect(&server);

@@ -537,7 +537,10 @@ impl Inputs {
             },
             Content::Binary(bytes) => target.bytes(bytes),
             Content::Fill => {
-                let filler = filler.as_mut().ok_or(ValueProblem::Nothing)?;
+                let filler = filler.as_mut().ok_or_else(|| match target.dtype() {
+                    Ok(DataType::String) => ValueProblem::NoText,
+                    _ => ValueProblem::Nothing,
+                })?;
                 filler.tensor(target.dtype()?, target.smallest())
             }
         }
