@@ -47,10 +47,11 @@ build: ## Build the release binary
 test: ## Every check
 # The network has one part of this to do and the processor the other.
 	$(MAKE) -j2 lint test-tools
-# Tests wait more than they compute, and leave the guard's build its time.
-	$(MAKE) -j2 test-rust guard-build
-# So do tests of faults, for minutes, and the guard counts instead of measuring.
-	$(MAKE) -j3 test-clients guard
+# Tests wait half of their time, those of faults for minutes, and the guard counts instead of measuring: together they
+# keep two cores busy to the end.
+	$(MAKE) -j3 test-clients-faults guard test-rust
+# A fleet grows and shrinks with its load, and the soak asks as much as the machine answers: too much beside the others.
+	$(MAKE) -j3 test-clients-slow test-clients-quick
 
 .PHONY: test-tools
 test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) fleet-venv ## What tests need beyond a build
@@ -72,21 +73,34 @@ lint: ## Formatting, clippy, and cargo deny where it is installed
 		else echo "SKIPPED: cargo deny; it is not installed"; fi
 
 .PHONY: test-rust
-test-rust: test-tools ## Unit and integration tests
-# Most tests wait for servers, half of the time on two cores; some wait for minutes.
-	RUST_TEST_THREADS=$$(($$(nproc) + 2)) OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
+test-rust: test-build ## Unit and integration tests
+# Three for each core: they wait for servers half of the time, and some for minutes (docs/decisions/0044-the-time-of-the-tests.md).
+	RUST_TEST_THREADS=$$(($$(nproc) * 3)) OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
-test-clients: test-clients-quick test-clients-slow ## Clients that others wrote, and the fixtures
+test-clients: test-clients-faults test-clients-slow test-clients-quick ## Clients that others wrote, and the fixtures
 
 # Tests that wait for minutes: faults of stores and replicas, and programs that are installed first.
-SLOW := $(patsubst %,tests/clients/test_%.py,chaos fleet peers setup soak)
+FAULTS := tests/clients/test_chaos.py
+SLOW := $(patsubst %,tests/clients/test_%.py,fleet peers setup soak)
+# The others in two parts that take about as long.
+QUICK := $(filter-out $(FAULTS) $(SLOW),$(wildcard tests/clients/test_*.py))
+EARLY := $(filter $(wildcard tests/clients/test_[a-o]*.py),$(QUICK))
 PYTEST := OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider
 
-.PHONY: test-clients-quick
-test-clients-quick: test-build
-	$(PYTEST) tests/clients fixtures $(SLOW:%=--ignore=%)
+.PHONY: test-clients-quick test-clients-early test-clients-late
+test-clients-quick: test-clients-early test-clients-late
+
+test-clients-early: test-build
+	$(PYTEST) $(EARLY)
+
+test-clients-late: test-build
+	$(PYTEST) $(filter-out $(EARLY),$(QUICK)) fixtures
+
+.PHONY: test-clients-faults
+test-clients-faults: test-build
+	$(PYTEST) $(FAULTS)
 
 .PHONY: test-clients-slow
 test-clients-slow: test-build
@@ -121,11 +135,12 @@ fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluste
 		$(VENV)/bin/python -m pytest -q -s -p no:cacheprovider tests/clients/test_fleet.py
 
 .PHONY: guard
-guard: test-tools $(RUNNER_STAMP) ## Fail if a request takes more instructions or allocations than before
-	nice -n 19 $(PYTHON) benches/guard/compare.py
+guard: guard-build ## Fail if a request takes more instructions or allocations than before
+	$(PYTHON) benches/guard/compare.py
 
 .PHONY: guard-build
 guard-build: test-tools $(RUNNER_STAMP)
+# A build leaves the tests their time, and has all of it once they wait or are over.
 	nice -n 19 $(PYTHON) benches/guard/compare.py --build
 
 .PHONY: guard-update

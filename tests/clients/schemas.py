@@ -3,6 +3,7 @@
 Keys that a schema does not have are errors, as with `kubectl apply --validate=strict`.
 """
 
+import functools
 import importlib
 import re
 import sys
@@ -32,8 +33,7 @@ def judge(document):
         return
     try:
         if group == "keda.sh":
-            schema = strict(getattr(keda(), document["kind"]).model_json_schema(by_alias=True))
-            jsonschema.validate(document, schema)
+            of_keda(document["kind"]).validate(document)
         else:
             kubernetes_validate.validate(document, VERSION, strict=True)
     except jsonschema.ValidationError as error:
@@ -46,6 +46,19 @@ def strict(schema):
         if "properties" in each:
             each["additionalProperties"] = False
     return schema
+
+
+@functools.cache
+def of_keda(kind):
+    """The validator of a type of KEDA."""
+    return validator(strict(getattr(keda(), kind).model_json_schema(by_alias=True)))
+
+
+def validator(schema):
+    """What holds manifests against a schema, which is judged itself but once."""
+    judge = jsonschema.validators.validator_for(schema)
+    judge.check_schema(schema)
+    return judge(schema)
 
 
 def keda():
@@ -90,12 +103,15 @@ def typed(value, kind, place):
 
 def of_kubernetes(value, kind, place):
     """Judge a value by a type of Kubernetes."""
-    name = f"kubernetes-json-schema/v{VERSION}.0-local-strict/_definitions.json"
-    schema = schema_contents(name, VERSION)
+    definitions = kubernetes()
     ends = (f".core.v1.{kind}", f".meta.v1.{kind}")
-    (found,) = [each for each in schema["$defs"] if each.endswith(ends)]
-    schema["$ref"] = f"#/$defs/{found}"
-    try:
-        jsonschema.validate(value, schema)
-    except jsonschema.ValidationError as error:
-        raise Unfit(f"{place}{error.json_path[1:]}: {error.message}") from None
+    (found,) = [each for each in definitions.schema["$defs"] if each.endswith(ends)]
+    named = definitions.evolve(schema={**definitions.schema, "$ref": f"#/$defs/{found}"})
+    if error := jsonschema.exceptions.best_match(named.iter_errors(value)):
+        raise Unfit(f"{place}{error.json_path[1:]}: {error.message}")
+
+
+@functools.cache
+def kubernetes():
+    """The validator of the types of Kubernetes."""
+    return validator(schema_contents(f"kubernetes-json-schema/v{VERSION}.0-local-strict/_definitions.json", VERSION))

@@ -85,9 +85,10 @@ fn models_come_and_go_with_their_folders() {
             (!is_ready(&server, "new")).then_some(())
         });
         assert!(is_ready(&server, "dummy"));
-        let log = server.log();
         for what in ["new: new", "gone: new"] {
             let line = format!("the model folders have changed; {what}");
+            server.wait_log(&line);
+            let log = server.log();
             assert_eq!(log.matches(&line).count(), 1, "{log}");
         }
     }

@@ -616,7 +616,8 @@ fn a_servable_that_fails_requests_says_so() {
 fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
     let mut config = Config::of(&[]);
     config.model("fails", &model("running_fail"));
-    let server = config.serve();
+    // Each failure waits for the model to be replaced.
+    let server = config.serve_with(&["--recovery_interval_ms", "1"]);
     let client = Grpc::connect(&server);
     // The model reshapes four numbers into so many rows, and fails unless that can be done.
     let ask = |rows: i64| {

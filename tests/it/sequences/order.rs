@@ -131,6 +131,8 @@ fn requests_for_another_model_that_wait_hold_up_no_sequence() {
     write(&path, &[entry("m", MODEL), loads]);
     let server = Server::of_file(&path, &[]);
     server.wait_log(r#" loaded model="m""#);
+    // Until it begins, its requests are refused.
+    server.wait_log(r#" loading model="stuck""#);
     let client = Client::connect(&server);
     let mut grpc = client.tfs.grpc.client.clone();
     client.tfs.grpc.runtime.block_on(async {

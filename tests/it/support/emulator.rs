@@ -25,6 +25,11 @@ impl Emulator {
         Self::start(&mut moto())
     }
 
+    /// Starts an emulator of S3 with so many objects on a page of a list, instead of a thousand.
+    pub(crate) fn s3_with_pages(objects: usize) -> Self {
+        Self::start(moto().env("MOTO_S3_DEFAULT_MAX_KEYS", objects.to_string()))
+    }
+
     /// Starts an emulator of S3 that authenticates clients, after a number of calls that need no
     /// credentials.
     pub(crate) fn s3_with_a_door(open_calls: usize) -> Self {
@@ -69,12 +74,13 @@ impl Emulator {
     }
 
     /// Sends an authenticated S3 request; panics unless it succeeds.
-    pub(crate) fn s3_call(&self, method: &str, path: &str, body: &[u8]) {
+    pub(crate) fn s3_call(&self, method: &str, path: &str, body: &[u8]) -> String {
         let headers = "Authorization: AWS4-HMAC-SHA256 \
                        Credential=id/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
                        Signature=0\r\n";
         let (status, answer) = http(self.port, method, path, headers, body);
         assert!((200..300).contains(&status), "{status} {answer}");
+        answer
     }
 
     /// Creates a container of Azure, or uploads a file to it.

@@ -127,8 +127,9 @@ impl Server {
         eventually(&format!("`{text}` in the log of the server"), || {
             // Asked first: what has ended writes no more.
             let ended = self.readers.iter().all(JoinHandle::is_finished);
-            let lines = self.log.lock().unwrap().clone();
-            let found = lines.into_iter().find(|line| line.contains(text));
+            let lines = self.log.lock().unwrap();
+            let found = lines.iter().find(|line| line.contains(text)).cloned();
+            drop(lines);
             assert!(
                 found.is_some() || !ended,
                 "the server has ended without `{text}`"
