@@ -30,9 +30,14 @@ CHANNEL = [
 ]
 
 
+# A server that has no version of the model yet: it starts. A request that names no version is not kept waiting.
+STARTS = ("StatusCode.NOT_FOUND", "Model with requested version is not found")
+
+
 def is_worth_another(error):
     """Whether the same request may be answered later. One that is too large never is."""
-    return error.status() in AGAIN and "too large" not in (error.message() or "")
+    status, text = error.status(), error.message() or ""
+    return (status in AGAIN and "too large" not in text) or (status == STARTS[0] and text.startswith(STARTS[1]))
 
 
 def retried(call, seconds):

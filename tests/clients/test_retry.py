@@ -124,3 +124,13 @@ def test_the_time_limit_ends_it(example, monkeypatch):
         example.retried(failing(calls, "busy", "StatusCode.UNAVAILABLE"), 12)
     assert sum(slept) < 12 and max(slept) <= example.LONGEST
     assert calls[0] == example.ATTEMPT and calls[-1] <= 2 * example.LONGEST
+
+
+def test_a_server_that_starts_is_worth_another(example):
+    """It has no version of the model yet; a name that there is not gets another answer."""
+
+    def is_worth(text):
+        return example.is_worth_another(InferenceServerException(text, "StatusCode.NOT_FOUND"))
+
+    assert is_worth("Model with requested version is not found")
+    assert not is_worth("Mediapipe graph definition with requested name is not found")
