@@ -205,7 +205,28 @@ pub struct Shared {
     /// Blocks of ours that the other side has, with how often it has them.
     lent: Mutex<Lent>,
     /// Arenas of the other side.
-    others: Mutex<HashMap<u32, Arc<Arena>>>,
+    others: Mutex<HashMap<u32, OtherArena>>,
+}
+
+/// An arena of the other side.
+enum OtherArena {
+    Mapped(Arc<Arena>),
+    /// There was no room for it: what lies in it is refused, unless there is room then.
+    Unmapped(File, usize),
+}
+
+impl OtherArena {
+    /// Returns the arena, which is mapped now if it was not.
+    fn mapped(&mut self, number: u32) -> io::Result<Arc<Arena>> {
+        if let Self::Unmapped(file, length) = self {
+            let map = MmapOptions::new().len(*length).map_raw(&*file)?;
+            *self = Self::Mapped(Arc::new(Arena { number, map }));
+        }
+        match self {
+            Self::Mapped(arena) => Ok(Arc::clone(arena)),
+            Self::Unmapped(..) => Err(io::ErrorKind::OutOfMemory.into()),
+        }
+    }
 }
 
 /// Arenas of this side.
@@ -263,7 +284,7 @@ impl Shared {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn others(&self) -> MutexGuard<'_, HashMap<u32, Arc<Arena>>> {
+    fn others(&self) -> MutexGuard<'_, HashMap<u32, OtherArena>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -327,11 +348,11 @@ impl Shared {
         Ok(Arc::new(Arena { number, map }))
     }
 
-    /// Maps an arena of the other side.
+    /// Maps an arena of the other side. One that there is no room for is refused when something in it is borrowed.
     ///
     /// # Errors
     ///
-    /// Fails if it is none, or the system has no room for it.
+    /// Fails if it is none, or cannot be mapped for another reason.
     pub fn map(&self, number: u32, bytes: u64, file: OwnedFd) -> io::Result<()> {
         let seals = fcntl_get_seals(&file)?;
         if !seals.contains(SealFlags::SHRINK) {
@@ -342,9 +363,12 @@ impl Shared {
             return Err(invalid("an arena has another length than was said"));
         }
         let length = usize::try_from(bytes).map_err(|_| invalid("an arena is too long"))?;
-        let map = MmapOptions::new().len(length).map_raw(&file)?;
-        self.others()
-            .insert(number, Arc::new(Arena { number, map }));
+        let mut arena = OtherArena::Unmapped(file, length);
+        match arena.mapped(number) {
+            Err(error) if error.kind() != io::ErrorKind::OutOfMemory => return Err(error),
+            _ => {}
+        }
+        self.others().insert(number, arena);
         Ok(())
     }
 
@@ -392,8 +416,19 @@ impl Shared {
                 Arc::clone(&block.ok_or_else(|| invalid("a block is not lent"))?.0)
             }
             false => {
-                let arena = self.others().get(&place.arena).cloned();
+                let arena = self
+                    .others()
+                    .get_mut(&place.arena)
+                    .map(|arena| arena.mapped(place.arena));
                 let arena = arena.ok_or_else(|| invalid("an arena is not known"))?;
+                let arena = arena.inspect_err(|_| {
+                    // Nobody else gives it back.
+                    self.announce.freed(Place {
+                        is_yours: true,
+                        offset: 0,
+                        ..*place
+                    });
+                })?;
                 // How long the block is, is its owner's affair.
                 let end = start
                     .checked_add(offset)
@@ -521,6 +556,27 @@ mod tests {
                 self.one.returned(&place);
             }
         }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_refused_and_given_back() {
+        let sides = Sides::new();
+        let span = sides.one.take(1000).unwrap();
+        let place = sides.one.lend(&span);
+        drop(span);
+        let (number, bytes, file) = sides.said.arenas.lock().unwrap().pop().unwrap();
+        sides
+            .other
+            .map(number, bytes as u64, file.try_clone().unwrap())
+            .unwrap();
+        // A length that no process has room for.
+        let arena = super::OtherArena::Unmapped(file.into(), 1 << 60);
+        sides.other.others().insert(number, arena);
+        let refused = sides.other.borrow(&place).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::OutOfMemory);
+        assert_eq!(sides.other_said.freed.lock().unwrap().len(), 1);
+        sides.give_back();
+        assert!(sides.one.lent().is_empty());
     }
 
     #[test]

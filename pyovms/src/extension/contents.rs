@@ -1,6 +1,6 @@
 //! Tensors between messages and objects.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use pyo3::{exceptions::PyMemoryError, intern, prelude::*};
@@ -10,7 +10,7 @@ use super::{
     view::{Memory, View},
 };
 use crate::{
-    memory::{Shared, Span},
+    memory::{Place, Shared, Span},
     message::{Contents, MAX_INLINE, Tensor},
 };
 
@@ -24,7 +24,7 @@ pub(super) fn received<'py>(
     tensor: Tensor,
 ) -> PyResult<Bound<'py, PyTensor>> {
     let memory = match tensor.contents {
-        Some(Contents::Shared(place)) => Memory::Shared(shared.borrow(&place)?),
+        Some(Contents::Shared(place)) => Memory::Shared(borrowed(shared, &place, &tensor.name)?),
         Some(Contents::Inline(bytes)) => Memory::Inline(bytes),
         None => Memory::Inline(Bytes::new()),
     };
@@ -36,6 +36,18 @@ pub(super) fn received<'py>(
         memory,
         tensor.typed,
     )
+}
+
+/// Returns the memory of an input; there may be no room for it, below a limit.
+fn borrowed(shared: &Shared, place: &Place, name: &str) -> PyResult<Span> {
+    shared.borrow(place).map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory => {
+            let bytes = place.length;
+            let text = format!("no memory for the {bytes} bytes of input {name:?}; python_memory_limit has to be larger");
+            PyMemoryError::new_err(text)
+        }
+        _ => error.into(),
+    })
 }
 
 thread_local! {

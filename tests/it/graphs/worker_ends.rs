@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::workers::config_with;
+use super::workers::{FINE, config_with};
 use crate::support::{
     Server, cli, eventually,
     graphs::{CODE, PYTHON, add, code, file, generative, reported},
@@ -40,6 +40,24 @@ fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
             .infer(code("other", "return [Tensor('out', b'')]"))
             .ok()
     });
+}
+
+#[test]
+fn a_request_beyond_the_limit_of_memory_fails_alone() {
+    const INPUT: usize = 200 << 20;
+    let config = config_with(&[("python_memory_limit", "400M".into())]);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let large = format!("{FINE}\n{}", "#".repeat(INPUT));
+    let told = reported(&client, code("py", &large));
+    let expected = format!(
+        "MemoryError: no memory for the {} bytes of input \"in\"; python_memory_limit has to be larger",
+        large.len()
+    );
+    assert!(told.contains(&expected), "{told}");
+    assert_eq!(reported(&client, code("py", FINE)), "out UINT8 [4] fine");
+    let log = server.log();
+    assert!(!log.contains("has started anew"), "{log}");
 }
 
 #[test]
