@@ -47,11 +47,10 @@ build: ## Build the release binary
 test: ## Every check
 # The network has one part of this to do and the processor the other.
 	$(MAKE) -j2 lint test-tools
-# Tests wait half of their time, those of faults for minutes, and the guard counts instead of measuring: together they
-# keep two cores busy to the end.
-	$(MAKE) -j3 test-clients-faults guard test-rust
-# A fleet grows and shrinks with its load, and the soak asks as much as the machine answers: too much beside the others.
-	$(MAKE) -j3 test-clients-slow test-clients-quick
+# Tests wait more than they compute, and leave the guard's build its time.
+	$(MAKE) -j2 test-rust guard-build
+# So do tests of faults, for minutes, and the guard counts instead of measuring.
+	$(MAKE) -j3 guard test-clients
 
 .PHONY: test-tools
 test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) fleet-venv ## What tests need beyond a build
