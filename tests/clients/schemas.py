@@ -55,7 +55,7 @@ def of_keda(kind):
 
 
 def validator(schema):
-    """What holds manifests against a schema, which is judged itself but once."""
+    """The validator of a schema, which is judged itself but once."""
     judge = jsonschema.validators.validator_for(schema)
     judge.check_schema(schema)
     return judge(schema)

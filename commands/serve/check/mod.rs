@@ -69,6 +69,8 @@ struct Report {
     unread: BTreeMap<String, Vec<String>>,
     /// Next steps.
     hints: Vec<String>,
+    /// Remark on a file in which nothing is wrong.
+    note: Option<String>,
 }
 
 /// Model, pipeline or graph.
@@ -366,12 +368,9 @@ impl Report {
             self.record(ServeFinding::in_file(&path, warning.clone()));
         }
         if self.rows.is_empty() {
-            let text = format!(
-                "a server would start with nothing to serve: {path} lists no model, pipeline, or graph"
-            );
-            let finding = ServeFinding::text(Severity::Warning, text).file(&path);
-            self.record(finding.hint(Some(NO_ENTRIES.to_owned())));
-            self.hints.push(NO_ENTRIES.to_owned());
+            self.note = Some(format!(
+                "a server would start with nothing to serve: {path} lists no model, pipeline, or graph; {NO_ENTRIES}"
+            ));
         }
         let has_errors = |kind: &CheckedKind| {
             let mut rows = self.rows.iter();
@@ -596,7 +595,10 @@ impl Report {
                 unchecked: lines(unchecked).collect(),
             },
             findings: errors.iter().chain(warnings).chain(unchecked).collect(),
-            hint: (!self.hints.is_empty()).then(|| self.hints.join("; ")),
+            hint: match self.hints.is_empty() {
+                true => self.note.clone(),
+                false => Some(self.hints.join("; ")),
+            },
         };
         serde_json::to_string(&report).expect("texts and numbers have a JSON form") + "\n"
     }
@@ -635,7 +637,12 @@ impl Report {
         let found = self.findings;
         let counts = Counts::from(&found);
         let failure = match CheckVerdict::of(CheckedKind::Model, counts) {
-            CheckVerdict::Ok => return Ok(()),
+            CheckVerdict::Ok => {
+                if let Some(note) = self.note {
+                    ui::note(&format!("note: {note}"));
+                }
+                return Ok(());
+            }
             CheckVerdict::Errors => Failure::failed(format!("the check found {counts}")),
             _ => counts.without_errors(),
         };

@@ -144,7 +144,7 @@ impl LoadRun {
     /// # Errors
     ///
     /// Fails if a request fails that is only to warm up, unless a limit of the client or an overload of the server refuses it.
-    /// What fails later is counted.
+    /// Later failures are counted.
     pub async fn run(
         &self,
         traffic: &super::Traffic<'_>,
