@@ -88,7 +88,9 @@ fn machine() -> (usize, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
+    use super::{super::sizes::BatchSize, *};
 
     #[test]
     fn what_was_measured_is_read_again_and_anything_else_is_not() {
@@ -96,7 +98,14 @@ mod tests {
         let stored = StoredSizes(folder.path().join("sizes.json"));
         assert_eq!(stored.read(), None);
         for refused in [None, Some("an input is of strings".to_owned())] {
-            let sizes = BatchSizes::default();
+            let rows = BatchSize {
+                rows: 8,
+                took: Some(Duration::from_micros(2500)),
+            };
+            let sizes = BatchSizes {
+                alone: Duration::from_millis(1),
+                list: vec![rows],
+            };
             let measured = Measured { refused, sizes };
             stored.write(&measured);
             assert_eq!(stored.read(), Some(measured));
