@@ -146,6 +146,13 @@ pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
     ))
 }
 
+/// Returns the failure for a version that there is not, of a model that is served; `states` tells of its versions.
+pub(super) fn unknown_version(error: ClientError, states: &str) -> Failure {
+    client(error).hint(format!(
+        "of the model, {states}; without `--model-version` the server takes the newest that is ready"
+    ))
+}
+
 /// Returns the failure for a model that failed to load; `failed` has its name and its errors.
 pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
     let failure = client(error);

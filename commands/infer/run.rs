@@ -307,13 +307,15 @@ pub(super) async fn why(
         &error, ClientError::Refused(it) if it.is_not_found() || it.is_unavailable()
     );
     if let (Some(name), Some(client), true) = (model, client, may_be_coming)
-        && let Some(status) = not_ready(client, name).await
+        && let Some(status) = status(client, name).await
     {
-        if let Some(failed) = failed_to_load(&status) {
+        if status.versions.iter().any(VersionStatus::is_ready) {
+            if unknown.is_some() && is_of_version(&error) {
+                return call_failure::unknown_version(error, &states(&status));
+            }
+        } else if let Some(failed) = failed_to_load(&status) {
             return call_failure::not_loaded(error, &failed);
-        }
-        let is_coming = |state: &str| matches!(state, "START" | "LOADING");
-        if (status.versions.iter()).any(|version| is_coming(&version.state)) {
+        } else if (status.versions.iter()).any(|version| is_coming(&version.state)) {
             return call_failure::not_yet(error, &states(&status));
         }
     }
@@ -385,12 +387,18 @@ async fn is_graph(server: &ClientOptions, name: &str) -> bool {
     metadata.is_ok_and(|metadata| metadata.is_of_graph())
 }
 
-/// Returns the states of a model that the server has and that is not ready.
-async fn not_ready(client: &Client, name: &str) -> Option<ModelStatus> {
+/// Returns the states of a model that the server has.
+async fn status(client: &Client, name: &str) -> Option<ModelStatus> {
     let models = client.models().await.ok()?;
-    let status = models.into_iter().find(|model| model.name == name)?;
-    let is_ready = status.versions.iter().any(VersionStatus::is_ready);
-    (!is_ready).then_some(status)
+    models.into_iter().find(|model| model.name == name)
+}
+
+fn is_coming(state: &str) -> bool {
+    matches!(state, "START" | "LOADING")
+}
+
+fn is_of_version(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refusal) if refusal.message.contains("requested version"))
 }
 
 fn is_not_found(error: &ClientError) -> bool {

@@ -142,8 +142,10 @@ class OvmsPythonModel:
             crops[place, 0, :rows, :columns] = resized(piece, rows, columns)
         if self.layout == "NCHW":
             crops = crops.transpose(0, 1, 4, 2, 3)
+        # A photo has another size than the image that the detector takes: fractions are those of both.
+        boxes = boxes / np.array([width, height, width, height], np.float32)
         # The first dimension is the parts: each is a crop and its box, in a batch of one.
         return [
             Tensor("crops", np.ascontiguousarray(crops)),
-            Tensor("boxes", np.ascontiguousarray(boxes[:, None])),
+            Tensor("boxes", np.ascontiguousarray(boxes[:, None], np.float32)),
         ]
