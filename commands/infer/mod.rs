@@ -41,7 +41,7 @@ pub(crate) use job::{Job, inputs, inputs_within};
 pub(crate) use lines::strip_mark;
 pub(crate) use load::failed as load_failure;
 pub(crate) use outputs::{described, files_of_rows, rows_of_batch, table as outputs_table};
-pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs, detections_table};
+pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs, detections_table, the_scores};
 pub(crate) use refusal::{OF_CREDENTIALS, declared, image_named};
 pub(crate) use run::{run, runtime, the_output, unless_interrupted};
 pub(crate) use sequence::explain_steps;

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use ovms::{
     client::{
-        ClientResponse, ModelProperties, TensorMetadata,
+        ClientResponse, ModelMetadata, ModelProperties, TensorMetadata,
         output::{self, Detections, Ranked, TopError, is_nan, number},
     },
     tensor::{
@@ -13,6 +13,7 @@ use ovms::{
     },
 };
 
+use super::run::the_output;
 use crate::{
     error::Failure,
     ui::{self, Table, counted, visible},
@@ -31,6 +32,26 @@ pub(crate) struct RankingArgs {
     /// File with the label of each score, one per line [default: those of the model]
     #[arg(long, value_name = "FILE", requires = "top")]
     labels: Option<PathBuf>,
+}
+
+/// Finds the one output to rank: that of scores, where all others have the label of each row alone, as of classifiers of
+/// scikit-learn.
+pub(crate) fn the_scores(asked: &[String], model: &ModelMetadata) -> Result<String, Failure> {
+    let is_scores = |it: &&TensorMetadata| {
+        let is_float = it.dtype().is_some_and(DataType::is_float);
+        is_float && matches!(it.shape.0[..], [.., _, ref classes] if *classes != Dim::Fixed(1))
+    };
+    let is_label = |it: &TensorMetadata| {
+        let is_number = it.dtype().is_some_and(|dtype| !dtype.is_float());
+        is_number && matches!(it.shape.0[..], [_] | [_, Dim::Fixed(1)])
+    };
+    let scores = model.outputs.iter().find(is_scores);
+    match scores.filter(|_| asked.is_empty()) {
+        Some(scores) if (model.outputs.iter()).all(|it| it.name == scores.name || is_label(it)) => {
+            Ok(scores.name.clone())
+        }
+        _ => the_output(asked, model),
+    }
 }
 
 /// Labels of a file.
@@ -318,11 +339,11 @@ fn score(score: Value<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use ovms::{
-        client::TensorMetadata,
+        client::{ModelMetadata, TensorMetadata},
         tensor::{DataType, Dim, PartialShape, Tensor, values::Packer},
     };
 
-    use super::{Labels, Ranking};
+    use super::{Labels, Ranking, the_scores};
     use crate::ui::Look;
 
     fn drawn(shape: &[usize], numbers: &[f64], labels: &[&str]) -> String {
@@ -354,6 +375,44 @@ mod tests {
         ranked.files = files.to_vec();
         let note = ranked.note().unwrap_or_default();
         (ranked.table().draw(Look::Plain), note)
+    }
+
+    #[test]
+    fn labels_beside_scores_are_not_what_is_ranked() {
+        let of = |outputs: &[(&str, &str, &[Option<usize>])], asked: &[String]| {
+            let tensor =
+                |(name, datatype, shape): &(&str, &str, &[Option<usize>])| TensorMetadata {
+                    name: (*name).to_owned(),
+                    datatype: (*datatype).to_owned(),
+                    shape: PartialShape(
+                        shape
+                            .iter()
+                            .map(|it| it.map_or(Dim::Any, Dim::Fixed))
+                            .collect(),
+                    ),
+                };
+            let model = ModelMetadata {
+                outputs: outputs.iter().map(tensor).collect(),
+                ..ModelMetadata::default()
+            };
+            the_scores(asked, &model).ok()
+        };
+        let scores = ("probabilities", "FP32", &[None, Some(3)][..]);
+        let label = ("label", "INT64", &[None][..]);
+        let text = ("class", "BYTES", &[None, Some(1)][..]);
+        for outputs in [&[label, scores][..], &[scores, text, label], &[scores]] {
+            assert_eq!(of(outputs, &[]).as_deref(), Some("probabilities"));
+        }
+        let asked = ["label".to_owned()];
+        assert_eq!(of(&[label, scores], &asked).as_deref(), Some("label"));
+        // Which of these are scores is not known.
+        let others = ("weights", "FP32", &[None, Some(3)][..]);
+        let total = ("total", "FP32", &[None][..]);
+        let map = ("classes", "INT64", &[None, Some(3)][..]);
+        for other in [others, total, map] {
+            assert_eq!(of(&[scores, other], &[]), None);
+        }
+        assert_eq!(of(&[label], &[]).as_deref(), Some("label"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{
     job::Job,
     listing::Inspection,
     load, outputs,
-    ranking::Ranking,
+    ranking::{Ranking, the_scores},
     refusal::image_named,
     saved,
     sequence::{self, Sequence, Whole},
@@ -94,6 +94,7 @@ impl Job {
         let shows_each = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.shows_each());
         let only = match show.needs_one_output() && !shows_each {
             true if self.may_be_detections(show, &model) => None,
+            true if matches!(show, Show::Top { .. }) => Some(the_scores(&self.outputs, &model)?),
             true => Some(the_output(&self.outputs, &model)?),
             false => None,
         };

@@ -43,7 +43,7 @@ impl ResponseRanking {
         let asked: Vec<String> = asked.cloned().into_iter().collect();
         let output = match asked.is_empty() && may_be_detections(&metadata.outputs) {
             true => None,
-            false => Some(infer::the_output(&asked, &metadata)?),
+            false => Some(infer::the_scores(&asked, &metadata)?),
         };
         let labels = metadata.output_names().into_iter().filter_map(|name| {
             let labels = loaded.labels(&name);
