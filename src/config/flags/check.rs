@@ -16,7 +16,8 @@ use crate::{
     budget::{self, Budget},
     byte_size::ByteSize,
     config::{
-        Config, ConfigSource, PathSource, batching,
+        Config, ConfigSource, PathSource,
+        batching::{self, BatchingSetting},
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{
@@ -25,7 +26,7 @@ use crate::{
         },
         shape, version_policy,
     },
-    openvino::{Batching, PerTensor, Placement, Preprocessing},
+    openvino::{Batching, PerTensor, Placement, Preprocessing, batch_budget},
     shared_memory::KeyPrefix,
     trace,
 };
@@ -146,6 +147,7 @@ impl Config {
         let defaults = Defaults {
             flags: Arc::clone(&settings.flags),
             budget: settings.budget.clone(),
+            batch_budget: batch_budget(&settings.budget),
             placement: Placement::Measured,
         };
         let mut warnings = Vec::new();
@@ -581,12 +583,13 @@ fn model(
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
     if let Some(text) = &flags.dynamic_batching {
-        let batching = batching::parse(text)?;
-        if batching != Batching::Off && flags.stateful {
+        let BatchingSetting { mode, max_bytes } = batching::parse(text)?;
+        if mode != Batching::Off && flags.stateful {
             return Err(FlagError::BatchingStateful);
         }
         if !flags.stateful {
-            load.batching = batching;
+            load.batching = mode;
+            load.batch_bytes = max_bytes;
         }
     }
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;
