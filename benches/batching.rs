@@ -46,8 +46,8 @@ const NEVER: [Measure; 5] = [
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, lengths);
-    rows.extend(watched(|| bounds(&runtime, lengths)));
     rows.extend(of_model(&runtime, &CLASSIFIER, &NEVER, lengths));
+    rows.extend(watched(|| bounds(&runtime, lengths)));
     rows
 }
 

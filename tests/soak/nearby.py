@@ -69,7 +69,7 @@ class Nearby:
 
     def nearby(self):
         """Functions, how many at once, and the mean pause between two in seconds."""
-        self.unix_channel = grpc.aio.insecure_channel(f"unix:{self.served.grpc_socket}")
+        self.unix_channel = grpc.aio.insecure_channel(f"unix:{self.served.grpc_socket}", [("grpc.default_authority", "localhost")])
         connector = aiohttp.UnixConnector(str(self.served.rest_socket))
         self.unix_http = aiohttp.ClientSession(connector=connector, timeout=self.http.timeout)
         return [
