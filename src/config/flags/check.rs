@@ -16,8 +16,7 @@ use crate::{
     budget::{self, Budget},
     byte_size::ByteSize,
     config::{
-        Config, ConfigSource, PathSource,
-        batching::{self, BatchingSetting},
+        Config, ConfigSource, PathSource, batching,
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{
@@ -583,13 +582,13 @@ fn model(
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
     if let Some(text) = &flags.dynamic_batching {
-        let BatchingSetting { mode, max_bytes } = batching::parse(text)?;
-        if mode != Batching::Off && flags.stateful {
+        let setting = batching::parse(text)?;
+        if setting.mode != Batching::Off && flags.stateful {
             return Err(FlagError::BatchingStateful);
         }
         if !flags.stateful {
-            load.batching = mode;
-            load.batch_bytes = max_bytes;
+            load.batching = setting.mode;
+            load.batch_bytes = setting.max_bytes;
         }
     }
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;

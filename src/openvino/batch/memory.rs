@@ -66,7 +66,7 @@ impl BudgetOwner for OneModel {
 pub(super) struct TooMuchMemory {
     rows: usize,
     bytes: usize,
-    /// What those of other sizes take.
+    /// Bytes of the other sizes.
     others: usize,
     reason: Error,
 }
