@@ -1,14 +1,16 @@
 //! Dynamic batching: a model that mostly reads weights, which batches make faster, and a convolution, which
 //! they do not, each against the same server without.
 
+use ovms::client::{Client, ModelId};
 use tokio::runtime::Runtime;
 
 use crate::{
-    CLASSIFIER, Model, cells,
-    jobs::{self, CONCURRENCY, Figure, Load},
+    CLASSIFIER, Model, TINY, cells,
+    jobs::{self, CONCURRENCY, Cost, Figure, Load},
     meter::watched,
-    peer::Peer,
-    report::row::Row,
+    peer::{Peer, Raw},
+    raw::Span,
+    report::row::{Row, Side, Unit},
     run::Lengths,
 };
 
@@ -45,7 +47,89 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, lengths);
     rows.extend(of_model(&runtime, &CLASSIFIER, &NEVER, lengths));
+    rows.extend(watched(|| bounds(&runtime, lengths)));
     rows
+}
+
+/// Measures how near batches come to what the runtime gives in them, with all sides in turn.
+fn bounds(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+    let modes = [
+        ["--dynamic_batching", "auto"],
+        ["--dynamic_batching", "off"],
+    ];
+    let peers = modes.map(|mode| Peer::ovms_with(&PERCEPTRON, &mode));
+    let tiny = Peer::ovms(&TINY);
+    let clients = [&peers[0], &peers[1], &tiny].map(|peer| jobs::connect(runtime, peer));
+    let requests = [&PERCEPTRON, &TINY].map(|model| [vec![cells::request(model)]]);
+    let load = |peer, side: usize| Load::new(peer, runtime, &clients[side], &requests[side / 2]);
+    let loads = [load(&peers[0], 0), load(&peers[1], 1), load(&tiny, 2)];
+    let counts = [
+        lengths.requests / 20,
+        lengths.requests / 20,
+        lengths.requests * 4,
+    ];
+    for (load, count) in loads.iter().zip(counts) {
+        load.run(count);
+    }
+    let rows = rows_of_a_batch(runtime, &clients[0], || loads[0].run(counts[0] * 2));
+    let rounded = (rows.round() as usize).max(1);
+    let batch = [&[rounded], &PERCEPTRON.shape[1..]].concat();
+    let mut raw = [
+        Raw::load(&lengths.library, &PERCEPTRON, 1),
+        Raw::load_shape(&lengths.library, &PERCEPTRON, &batch),
+        Raw::load(&lengths.library, &TINY, 1),
+    ];
+    let spans = [counts[0], counts[0] / rounded + 2, counts[2]].map(Span::Inferences);
+    let (mut gains, mut bounds, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+    for pair in 0..lengths.pairs {
+        let mut costs: [Option<Cost>; 6] = [None; 6];
+        for turn in 0..costs.len() {
+            // In an order that alternates, as elsewhere.
+            let side = if pair % 2 == 0 {
+                turn
+            } else {
+                costs.len() - 1 - turn
+            };
+            costs[side] = Some(match side.checked_sub(loads.len()) {
+                None => loads[side].run(counts[side]),
+                Some(place) => raw[place].infer(spans[place]).cost(),
+            });
+        }
+        let [with, without, tiny, alone, batch, tiny_alone] =
+            costs.map(|cost| cost.expect("each had its turn"));
+        let takes = |cost: Cost| 1e6 / cost.per_second;
+        let frame = (takes(tiny) - takes(tiny_alone)).max(0.0);
+        gains.push(with.per_second / without.per_second);
+        bounds.push((frame + takes(alone)) / (frame + takes(batch) / rounded as f64));
+        cpu[0].push(without.cpu_us);
+        cpu[1].push(alone.cpu_us);
+    }
+    let [served, alone] = cpu;
+    let gain = [
+        Side::new("gain", Unit::Ratio, gains),
+        Side::new("bound", Unit::Ratio, bounds),
+    ];
+    let cpu = [
+        Side::new("request", Unit::Micros, served),
+        Side::new("raw", Unit::Micros, alone),
+    ];
+    vec![
+        Row::ratio("batch-rate-bound", gain).noted(format!("{rows:.1} rows an inference")),
+        Row::ratio("threads-cpu", cpu),
+    ]
+}
+
+/// Returns how many rows an inference has on average while something runs.
+fn rows_of_a_batch(runtime: &Runtime, client: &Client, run: impl FnOnce() -> Cost) -> f64 {
+    let model = ModelId::of(PERCEPTRON.name);
+    let counters = || {
+        let asked = runtime.block_on(client.statistics(&model));
+        asked.expect("the server has statistics")
+    };
+    let before = counters();
+    run();
+    let split = counters().since(&before).expect("it was asked");
+    split.requests as f64 / split.executions.max(1) as f64
 }
 
 fn of_model(runtime: &Runtime, model: &Model, rows: &[Measure], lengths: &Lengths) -> Vec<Row> {

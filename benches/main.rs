@@ -118,6 +118,7 @@ fn main() {
         ["--inner", "raw", library, model, threads, properties @ ..] => {
             raw::run(library, model, number(threads), properties);
         }
+        ["--inner", "raw-shape", library, model, shape] => raw::run_shape(library, model, shape),
         ["--inner", "compile", library, model] => raw::compile_many(library, model),
         ["--inner", "requests", library, model, count, lent] => {
             raw_requests::run(library, model, number(count), *lent == "lent");

@@ -238,6 +238,20 @@ impl Raw {
         raw
     }
 
+    /// Loads it for another shape of its one input, on one thread.
+    pub(crate) fn load_shape(library: &Path, model: &Model, shape: &[usize]) -> Self {
+        let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
+        let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
+        command.args(["--inner", "raw-shape"]);
+        command
+            .arg(library)
+            .arg(model.path())
+            .arg(lengths.join(","));
+        let mut raw = Self::spawn(command);
+        raw.loaded_mb = raw.answer::<Loaded>().resident_mb;
+        raw
+    }
+
     fn spawn(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())

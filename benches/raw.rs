@@ -8,7 +8,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use openvino::{CompiledModel, Core, DeviceType, InferRequest, RwPropertyKey};
+use openvino::{CompiledModel, Core, DeviceType, InferRequest, PartialShape, RwPropertyKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{PROPERTIES, jobs::Cost, process};
@@ -67,7 +67,7 @@ pub(crate) fn compile_with(
     model: &str,
     properties: &[(&str, &str)],
 ) -> CompiledModel {
-    read_and_compile(&mut core(library, properties), model)
+    read_and_compile(&mut core(library, properties), model, &[])
 }
 
 fn core(library: &str, properties: &[(&str, &str)]) -> Core {
@@ -84,13 +84,18 @@ fn core(library: &str, properties: &[(&str, &str)]) -> Core {
     core
 }
 
-fn read_and_compile(core: &mut Core, model: &str) -> CompiledModel {
-    let read = core
+/// Compiles a model for a shape of its input; for its own if there is none.
+fn read_and_compile(core: &mut Core, model: &str, shape: &[i64]) -> CompiledModel {
+    let mut read = core
         .read_model_from_file(
             &format!("{model}/1/model.xml"),
             &format!("{model}/1/model.bin"),
         )
         .expect("the model is there");
+    if !shape.is_empty() {
+        let shape = PartialShape::new_static(shape.len() as i64, shape).expect("lengths are known");
+        read.reshape_single_input(&shape).expect("it has one input");
+    }
     core.compile_model(&read, DeviceType::CPU)
         .expect("the model compiles")
 }
@@ -101,7 +106,7 @@ pub(crate) fn compile_many(library: &str, model: &str) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut cores: Vec<Core> = (0..threads).map(|_| core(library, &[])).collect();
     // What the first one alone costs is over when the parent goes on.
-    drop(read_and_compile(&mut cores[0], model));
+    drop(read_and_compile(&mut cores[0], model, &[]));
     say(&0.0);
     for line in std::io::stdin().lines() {
         let line = line.expect("the parent writes text");
@@ -111,7 +116,7 @@ pub(crate) fn compile_many(library: &str, model: &str) {
             for (thread, core) in cores.iter_mut().enumerate() {
                 scope.spawn(move || {
                     let mine = (thread..count).step_by(threads);
-                    let models: Vec<_> = mine.map(|_| read_and_compile(core, model)).collect();
+                    let models: Vec<_> = mine.map(|_| read_and_compile(core, model, &[])).collect();
                     drop(models);
                 });
             }
@@ -125,7 +130,19 @@ pub(crate) fn compile_many(library: &str, model: &str) {
 pub(crate) fn run(library: &str, model: &str, threads: usize, properties: &[&str]) {
     let properties = properties.iter().map(|text| text.split_once('='));
     let properties: Option<Vec<_>> = properties.collect();
-    let mut compiled = compile_with(library, model, &properties.expect("keys have values"));
+    let compiled = compile_with(library, model, &properties.expect("keys have values"));
+    answer(compiled, threads);
+}
+
+/// Does the same with a model compiled for a shape, such as `8,16`, on one thread.
+pub(crate) fn run_shape(library: &str, model: &str, shape: &str) {
+    let lengths = shape.split(',').map(|it| it.parse().expect("a length"));
+    let shape: Vec<i64> = lengths.collect();
+    answer(read_and_compile(&mut core(library, &[]), model, &shape), 1);
+}
+
+/// Reports that a model is loaded, and runs a turn of inferences for each line.
+fn answer(mut compiled: CompiledModel, threads: usize) {
     let mut requests: Vec<InferRequest> = (0..threads)
         .map(|_| compiled.create_infer_request().expect("a request"))
         .collect();

@@ -65,13 +65,15 @@ pub struct ModelMetadata {
 }
 
 /// Properties of a model in its metadata: names of the scores, of all outputs or of those that have names of their own, as
-/// the outputs of a pipeline may, and what the server does to images.
+/// the outputs of a pipeline may, what the server does to images, and why it has no batches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelProperties {
     of_all: Vec<String>,
     of_outputs: BTreeMap<String, Vec<String>>,
     /// Names of the steps.
     images: Vec<String>,
+    /// Settings of batches that are not met, each with what is there and why.
+    batches: Vec<(String, String)>,
 }
 
 impl ModelProperties {
@@ -86,6 +88,8 @@ impl ModelProperties {
                 all.of_outputs.insert(output.to_owned(), lines);
             } else if name == ImageStep::PROPERTY {
                 all.images = text.split_whitespace().map(str::to_owned).collect();
+            } else if ["dynamic_batching", "sequence_batch"].contains(&name.as_str()) {
+                all.batches.push((name.clone(), text.clone()));
             }
         }
         all
@@ -101,6 +105,12 @@ impl ModelProperties {
         self.of_all.len()
     }
 
+    /// Returns the settings of batches that are not met, each with what is there and why.
+    pub fn unmet_batches(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.batches.iter();
+        all.map(|(setting, text)| (setting.as_str(), text.as_str()))
+    }
+
     /// Returns whether the server does a step with images.
     pub fn has_step(&self, step: ImageStep) -> bool {
         let name: &str = step.into();
@@ -111,7 +121,7 @@ impl ModelProperties {
 /// Batching of requests that wait, by a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelBatching {
-    /// Maximum number of rows of a batch.
+    /// Maximum number of rows of a request.
     pub max_batch_size: i32,
     /// Rows of batches that the server prefers.
     pub preferred_batch_size: Vec<i32>,

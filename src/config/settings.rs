@@ -258,6 +258,8 @@ impl ModelConfig {
                 },
                 _ => Batching::Off,
             },
+            batch_bytes: None,
+            batch_budget: defaults.batch_budget.clone(),
             nireq: flags.nireq,
             max_waiting: flags.max_queued_requests,
             priority_step: Duration::from_millis(flags.priority_step_ms.into()),

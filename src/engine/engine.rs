@@ -301,7 +301,8 @@ impl Engine {
     }
 
     /// Returns what metadata say of a servable beyond its tensors: its [`labels`](Self::labels), and as `images` what the
-    /// server does to images, so that clients leave it, of a pipeline what the models do that take its inputs.
+    /// server does to images, so that clients leave it, of a pipeline what the models do that take its inputs; and as
+    /// `dynamic_batching` or `sequence_batch` why a model has no batches, or smaller ones than its settings ask for.
     pub fn properties(&self, facts: &ServableFacts) -> Vec<(String, Arc<str>)> {
         let mut properties = self.labels(facts);
         let of_model = |loaded: &Loaded| loaded.spec.options.preprocessing.of_images();
@@ -321,6 +322,15 @@ impl Engine {
             ServableFacts::Graph { .. } => None,
         };
         properties.extend(images.map(|steps| (ImageStep::PROPERTY.to_owned(), steps.into())));
+        if let ServableFacts::Model(loaded) = facts
+            && let Some(shortfall) = loaded.batching().and_then(|it| it.shortfall())
+        {
+            let setting = match loaded.is_stateful() {
+                true => "sequence_batch",
+                false => "dynamic_batching",
+            };
+            properties.push((setting.to_owned(), shortfall.into()));
+        }
         properties
     }
 

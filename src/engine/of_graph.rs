@@ -60,6 +60,7 @@ impl OfGraph {
             waited: started.saturating_duration_since(begun),
             started,
             ended,
+            rows: 0,
         });
         let response = InferResponse {
             model_name: self.graph.name().to_owned(),

@@ -83,6 +83,7 @@ impl OfPipeline {
             waited: Duration::ZERO,
             started: begun,
             ended: ran,
+            rows: 0,
         });
         let plan = &self.definition.plan;
         let names = &plan.nodes[plan.exit()].inputs;

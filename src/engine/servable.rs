@@ -211,7 +211,7 @@ impl ServableFacts {
         matches!(self, Self::Model(loaded) if loaded.is_stateful())
     }
 
-    /// Describes the batches of requests that wait, if there are any; those of steps of sequences are none.
+    /// Describes the batches of requests that wait, if the settings ask for any; those of steps of sequences are none.
     #[must_use]
     pub fn batching(&self) -> Option<BatchingFacts> {
         match self {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use super::target::{OfModel, Site, Stateful, place};
 use crate::{
     error::Result,
-    metrics::RequestRecord,
+    metrics::{RequestRecord, RunEnd},
     model::{
         Version,
         keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest},
@@ -39,7 +39,7 @@ impl OfModel {
         (mut command, key, mut validated): Validated,
         selection: Selection,
         call: &RequestRecord,
-    ) -> Result<(Arc<Version>, (TensorMap, u64, Instant))> {
+    ) -> Result<(Arc<Version>, (TensorMap, u64, RunEnd))> {
         let arrived = Instant::now();
         let place = place(client, command)?;
         let mut begun = None;

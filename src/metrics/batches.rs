@@ -44,6 +44,8 @@ struct BatchCount {
     run_ns: u64,
     /// Of their requests together.
     requests_ns: u64,
+    /// From the end of the run to the answer, of their requests together.
+    finish_ns: u64,
 }
 
 impl BatchCounts {
@@ -62,17 +64,17 @@ impl BatchCounts {
         count.requests_ns += took * requests;
     }
 
+    /// Counts the time from the end of a batch to the answer of one of its requests.
+    pub(super) fn finished(&self, rows: usize, took: Duration) {
+        self.by_rows.lock().entry(rows).or_default().finish_ns += nanoseconds(took);
+    }
+
     /// Returns the executions by size, those of requests alone among them.
     pub(super) fn executions(&self, all: &Statistics) -> Vec<Executions> {
         let by_rows = self.by_rows.lock().clone();
         let of_batches = |of: fn(&BatchCount) -> u64| by_rows.values().map(of).sum::<u64>();
         // Counted one after the other, so that some may be missing for a moment.
         let alone = all.run.count.saturating_sub(of_batches(|it| it.requests));
-        let share = |requests: u64| {
-            let part = u128::from(all.finish.ns) * u128::from(requests);
-            let part = part.checked_div(all.run.count.into()).unwrap_or(0);
-            u64::try_from(part).unwrap_or(u64::MAX)
-        };
         let stages = |count, [prepare, run, finish]: [u64; 3]| Executions {
             rows: 0,
             prepare: Stage { count, ns: prepare },
@@ -87,13 +89,13 @@ impl BatchCounts {
                 [
                     rest(all.prepare.ns, |it| it.prepare_ns),
                     rest(all.run.ns, |it| it.requests_ns),
-                    share(alone),
+                    rest(all.finish.ns, |it| it.finish_ns),
                 ],
             )
         };
         let batches = by_rows.iter().map(|(&rows, it)| Executions {
             rows: rows as u64,
-            ..stages(it.batches, [it.prepare_ns, it.run_ns, share(it.requests)])
+            ..stages(it.batches, [it.prepare_ns, it.run_ns, it.finish_ns])
         });
         let all = std::iter::once(first).filter(|it| it.run.count > 0);
         all.chain(batches).collect()
@@ -126,6 +128,7 @@ mod tests {
                 prepared: Duration::from_nanos(30),
                 took: Duration::from_nanos(100),
             });
+            counts.finished(rows, Duration::from_nanos(20 * rows as u64));
         }
         let stage = |count, ns| Stage { count, ns };
         let all = Statistics {
@@ -143,9 +146,9 @@ mod tests {
         assert_eq!(
             counts.executions(&all),
             [
-                of(1, 1, [10, 50, 100]),
-                of(3, 2, [60, 200, 600]),
-                of(8, 1, [30, 100, 300]),
+                of(1, 1, [10, 50, 720]),
+                of(3, 2, [60, 200, 120]),
+                of(8, 1, [30, 100, 160]),
             ]
         );
         let none = BatchCounts::default().executions(&Statistics::default());

@@ -112,7 +112,7 @@ const TABLE: [Entry; 35] = {
     (F::Streams, "ovms_streams", Gauge, true, "Number of OpenVINO execution streams."),
     (F::CurrentRequests, "ovms_current_requests", Gauge, true, "Number of inference requests currently in process."),
     (F::PendingRequests, "ovms_pending_requests", Gauge, true, "Number of requests to all models, DAGs and graphs that wait or run."),
-    (F::BytesInFlight, "ovms_bytes_in_flight", Gauge, true, "Number of bytes of requests and answers that the server holds."),
+    (F::BytesInFlight, "ovms_bytes_in_flight", Gauge, true, "Number of bytes of requests and answers that the server holds, and of compiled models of batches."),
     (F::InferenceTime, "ovms_inference_time_us", Histogram, true, "Inference execution time in the OpenVINO backend."),
     (F::WaitTime, "ovms_wait_for_infer_req_time_us", Histogram, true, "Request waiting time for a free infer request."),
     (F::BatchSize, "ovms_batch_size", Histogram, true, "Number of rows of the batches that requests to a model with dynamic batching ran in."),

@@ -38,8 +38,7 @@ pub use page::{PageFormat, ServerLevels};
 pub use parts::{NodeTimes, SequenceCounts, WorkerCounts};
 pub(crate) use reporter::Active;
 pub(crate) use reporter::MAX_STUCK;
-pub use reporter::Times;
-pub use reporter::{Query, Reporter, RequestRecord};
+pub use reporter::{Query, Reporter, RequestRecord, RunEnd, Times};
 pub use statistics::{Executions, Figures, Stage, Statistics};
 
 /// The families that are switched on, and their values.

@@ -361,6 +361,22 @@ pub struct Times {
     pub started: Instant,
     /// When it ended.
     pub ended: Instant,
+    /// Number of rows of the batch that it was part of; 0 if it was alone.
+    pub rows: usize,
+}
+
+/// End of a run, from which on the time counts as that of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunEnd {
+    at: Instant,
+    /// Number of rows of its batch; 0 if it was alone.
+    rows: usize,
+}
+
+impl From<Instant> for RunEnd {
+    fn from(at: Instant) -> Self {
+        Self { at, rows: 0 }
+    }
 }
 
 impl Times {
@@ -371,6 +387,15 @@ impl Times {
             waited: started - asked,
             started,
             ended: started,
+            rows: 0,
+        }
+    }
+
+    /// Returns its end.
+    pub(crate) fn end(&self) -> RunEnd {
+        RunEnd {
+            at: self.ended,
+            rows: self.rows,
         }
     }
 
@@ -538,8 +563,9 @@ impl RequestRecord {
         self.reporter.broke(error.message());
     }
 
-    /// Counts an answer; `ran` is when its run ended.
-    pub(crate) fn answered(&self, ran: Instant) {
+    /// Counts an answer; `ran` is the end of its run.
+    pub(crate) fn answered(&self, ran: impl Into<RunEnd>) {
+        let RunEnd { at: ran, rows } = ran.into();
         if self.of_node {
             self.ran_node(ran);
             return;
@@ -551,7 +577,11 @@ impl RequestRecord {
         let shard = self.reporter.cells.own();
         shard.success[place].fetch_add(1, Relaxed);
         cells::add(&shard.success_ns[place], took);
-        cells::add(&shard.finish_ns, now.saturating_duration_since(ran));
+        let finished = now.saturating_duration_since(ran);
+        cells::add(&shard.finish_ns, finished);
+        if rows > 0 {
+            self.reporter.batches.finished(rows, finished);
+        }
         if self.reporter.families.has(Family::RequestTime) {
             shard.request[self.origin.interface as usize].observe(took);
             if let Some(trace) = self.traced() {

@@ -42,6 +42,7 @@ fn answer(reporter: &Arc<Reporter>, origin: RequestOrigin, waited: u64, took: u6
         waited: Duration::from_micros(waited),
         started,
         ended,
+        rows: 0,
     });
     call.answered(ended);
 }
@@ -204,7 +205,7 @@ fn levels_are_those_of_the_server() {
     # HELP ovms_pending_requests Number of requests to all models, DAGs and graphs that wait or run.
     # TYPE ovms_pending_requests gauge
     ovms_pending_requests 3
-    # HELP ovms_bytes_in_flight Number of bytes of requests and answers that the server holds.
+    # HELP ovms_bytes_in_flight Number of bytes of requests and answers that the server holds, and of compiled models of batches.
     # TYPE ovms_bytes_in_flight gauge
     ovms_bytes_in_flight 700
     ");

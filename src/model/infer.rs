@@ -1,15 +1,12 @@
 //! The stateless path: check, run on a slot, shape the answer.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{decoding::Validated, loaded::Loaded, overloaded, resize, version::Version};
 use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, ErrorKind, Result},
-    metrics::{RequestRecord, Times},
+    metrics::{RequestRecord, RunEnd, Times},
     openvino::{Hold, RunError, SlotError, SlotInput, SlotQueue, Work},
     request::InferRequest,
     servable::ServableInfo,
@@ -30,7 +27,7 @@ impl Version {
         loaded: &Arc<Loaded>,
         request: InferRequest,
         call: &RequestRecord,
-    ) -> Result<(TensorMap, Instant)> {
+    ) -> Result<(TensorMap, RunEnd)> {
         match resize::asked(loaded, &request) {
             None => {
                 let (inputs, wanted) = loaded.validate(&loaded.info, request, call).await?;
@@ -46,7 +43,7 @@ impl Version {
         loaded: &Arc<Loaded>,
         request: InferRequest,
         call: &RequestRecord,
-    ) -> Result<(TensorMap, Instant)> {
+    ) -> Result<(TensorMap, RunEnd)> {
         let mut loaded = Arc::clone(loaded);
         loop {
             let Some((info, asked)) = resize::asked(&loaded, &request) else {
@@ -71,11 +68,11 @@ impl Version {
         inputs: Vec<SlotInput>,
         wanted: Vec<usize>,
         call: &RequestRecord,
-    ) -> Result<(TensorMap, Instant)> {
+    ) -> Result<(TensorMap, RunEnd)> {
         let ports = wanted.clone();
         let run = self.run_ports(loaded, inputs, wanted, call, SlotQueue::Bounded);
         let (outputs, times) = run.await?;
-        Ok((loaded.named(ports, outputs).await?, times.ended))
+        Ok((loaded.named(ports, outputs).await?, times.end()))
     }
 
     /// Runs validated inputs, and returns the outputs as they are, by port; once more if a failed

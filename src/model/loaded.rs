@@ -431,7 +431,7 @@ impl Loaded {
         self.runner.streams()
     }
 
-    /// Describes the batches of requests that wait, if there are any.
+    /// Describes the batches of requests that wait, if the settings ask for any.
     pub fn batching(&self) -> Option<BatchingFacts> {
         self.runner.batching()
     }

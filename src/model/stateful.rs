@@ -1,11 +1,11 @@
 //! The stateful path: a request finds its sequence, waits for its turn, and runs on the state.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use super::{keeper::Ownership, loaded::Loaded, overloaded};
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::RequestRecord,
+    metrics::{RequestRecord, RunEnd},
     openvino::{Hold, LoadOptions, SequenceState, SlotInput, SlotQueue, StateMode},
     quota::ClientPlace,
     request::InferRequest,
@@ -94,7 +94,7 @@ pub(crate) async fn run(
     (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
     (selection, place): (Selection, Option<ClientPlace>),
     call: &RequestRecord,
-) -> Result<(TensorMap, u64, Instant)> {
+) -> Result<(TensorMap, u64, RunEnd)> {
     let turn = begun.turn().await.map_err(explain)?;
     let id = turn.id();
     let loaded = Arc::clone(turn.instance());
@@ -119,7 +119,7 @@ pub(crate) async fn run(
         }
     })?;
     let outputs = loaded.named(ports, outputs).await?;
-    Ok((with_id(outputs, id, selection)?, id, times.ended))
+    Ok((with_id(outputs, id, selection)?, id, times.end()))
 }
 
 /// Puts the id of the sequence among the outputs.

@@ -164,7 +164,7 @@ impl Version {
     pub fn install(self: &Arc<Self>, loaded: Arc<Loaded>) {
         self.attend(&loaded);
         self.reporter.loaded(loaded.streams(), loaded.slots());
-        if loaded.batching().is_some() {
+        if loaded.batching().is_some_and(|it| !it.sizes.is_empty()) {
             self.reporter.has_batches();
         }
         // What is compiled again after a failure, or for other shapes, is the same model as before.

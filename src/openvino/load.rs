@@ -13,7 +13,7 @@ use openvino::{PropertyKey, RwPropertyKey};
 
 use super::{
     batch::{
-        BatchRules,
+        BatchMemory, BatchRules,
         ready::{self, Loading},
     },
     cache, cores,
@@ -201,6 +201,17 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         let node = |side, port| compiled.port(side, port);
         let inputs = describe::all(Side::Input, prepared.inputs.clone(), load.layouts, node)?;
         let outputs = describe::all(Side::Output, prepared.outputs.clone(), load.layouts, node)?;
+        // Devices made of others do not say how many execution streams they have.
+        let streams = number(&compiled, &PropertyKey::Rw(RwPropertyKey::NumStreams));
+        let nireq = match options.nireq {
+            // A stream for each, so that none waits behind an inference that does not end, and is
+            // taken for another one.
+            0 if options.inference_timeout.is_some() && options.device == "CPU" => streams.max(1),
+            0 => number(&compiled, &PropertyKey::OptimalNumberOfInferRequests)
+                .clamp(1, NIREQ_LIMIT)
+                .max(one_for_each_core(&inputs, &outputs)),
+            nireq => nireq,
+        };
         let batches = match options.batching {
             Batching::Off => None,
             _ if options.stateful && states.is_none() => None,
@@ -215,31 +226,30 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
                     inputs: &inputs,
                     outputs: &outputs,
                     is_rough: is_rough(&compiled),
+                    memory: BatchMemory::new(options, nireq as usize),
                 };
-                ready::ready(loading, slot)
+                Some(ready::ready(loading, slot))
             }
         };
-        Ok((prepared.model, compiled, states, inputs, outputs, batches))
+        let tensors = (inputs, outputs);
+        Ok((
+            prepared.model,
+            compiled,
+            states,
+            tensors,
+            (streams, nireq),
+            batches,
+        ))
     })?;
-    let (model, mut compiled, mut states, inputs, outputs, mut batches) = readied;
+    let (model, mut compiled, mut states, (inputs, outputs), (streams, nireq), mut batches) =
+        readied;
     let nature = Nature {
         dynamic: model.is_dynamic(),
         stateful: options.stateful,
     };
     // What was read is compiled now; usually its graph and weights need no longer stay.
     let spare = load.guarded.then_some(model);
-    // Devices made of others do not say how many execution streams they have.
-    let streams = number(&compiled, &PropertyKey::Rw(RwPropertyKey::NumStreams));
     let from_cache = is_from_cache(&compiled);
-    let nireq = match options.nireq {
-        // A stream for each, so that none waits behind an inference that does not end, and is
-        // taken for another one.
-        0 if options.inference_timeout.is_some() && options.device == "CPU" => streams.max(1),
-        0 => number(&compiled, &PropertyKey::OptimalNumberOfInferRequests)
-            .clamp(1, NIREQ_LIMIT)
-            .max(one_for_each_core(&inputs, &outputs)),
-        nireq => nireq,
-    };
     let has_own = states.is_some() || !options.stateful;
     let mut slots = if has_own {
         (0..nireq)
@@ -251,7 +261,8 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             .map(|_| maker.lender())
             .collect::<Result<Vec<_>, _>>()?
     };
-    for batch in batches.iter_mut().flat_map(|it| &mut it.models) {
+    let made = batches.iter_mut().flatten();
+    for batch in made.flat_map(|it| &mut it.models) {
         for slot in &mut slots {
             slot.add_batch(batch)?;
         }
@@ -262,7 +273,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         .all(|info| info.shape.fixed().is_some() && info.dtype != DataType::String);
     let variables = states.as_ref().map(StateTensors::saved);
     let steady = steady && states.is_none_or(|states| states.are_fixed());
-    let batches = batches.map(BatchRules::from);
+    let batches = batches.map(|made| made.map(BatchRules::from));
     let runner = Runner::new(
         slots,
         options,

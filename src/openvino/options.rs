@@ -29,6 +29,10 @@ pub struct LoadOptions {
     pub state_mode: StateMode,
     /// Batching of requests that wait for an infer request; of steps, if the model is stateful.
     pub batching: Batching,
+    /// Maximum memory of the batches of the model, in bytes; a share of what all models may have if `None`.
+    pub batch_bytes: Option<usize>,
+    /// Memory budget of the batches of all models.
+    pub batch_budget: Budget,
     /// Number of infer requests; 0 for the device's own recommendation, and one for each core at
     /// least if the model's tensors are small.
     pub nireq: u32,

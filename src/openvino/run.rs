@@ -101,19 +101,26 @@ pub struct Runner {
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
+    /// Why there are no batches, although they were asked for.
+    unbatched: Option<Arc<str>>,
 }
 
 impl Runner {
     pub(super) fn new(
         slots: Vec<Slot>,
         options: &LoadOptions,
-        (steady, batches): (bool, Option<BatchRules>),
+        (steady, batches): (bool, Option<Result<BatchRules, Arc<str>>>),
         streams: u32,
         name: &str,
         nature: Nature,
     ) -> Self {
         let health = Arc::new(Health::new(nature));
         let limit = options.inference_timeout;
+        let (batches, unbatched) = match batches {
+            Some(Ok(rules)) => (Some(rules), None),
+            Some(Err(reason)) => (None, Some(reason)),
+            None => (None, None),
+        };
         // Nobody can be answered from within a run in place, nor does one wait for others.
         let waits = batches.as_ref().is_some_and(|it| !it.delay.is_zero());
         let steady = steady && limit.is_none() && !waits;
@@ -128,6 +135,7 @@ impl Runner {
             placement: options.placement,
             streams,
             health,
+            unbatched,
         }
     }
 
@@ -148,9 +156,10 @@ impl Runner {
         }
     }
 
-    /// Describes the batches of the model, if it has any.
+    /// Describes the batches of the model, if it is set to have any.
     pub fn batching(&self) -> Option<BatchingFacts> {
-        self.workers.batches().map(BatchRules::facts)
+        let facts = self.workers.batches().map(BatchRules::facts);
+        facts.or_else(|| self.unbatched.clone().map(BatchingFacts::off))
     }
 
     /// Returns the number of slots.

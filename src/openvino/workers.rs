@@ -10,7 +10,7 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -335,7 +335,8 @@ impl Shared {
 
     /// Takes runs that wait for a slot, to run with another one; waits for more, if the rules say so.
     fn companions(&self, rules: &BatchRules, run: &Run) -> Option<Companions<Run>> {
-        if rules.is_off.load(Ordering::Relaxed) {
+        // After a failure the runtime may take a batch for done that would fail, as it may be with one of its requests.
+        if rules.off.get().is_some() || self.health.is_spoilt() {
             return None;
         }
         let mut state = self.state.lock();
@@ -409,13 +410,16 @@ impl Shared {
                     && !matches!(error, SlotError::Region(_))
                     && outputs.iter().all(Result::is_ok)
                 {
-                    rules.is_off.store(true, Ordering::Relaxed);
+                    let error = chain(error);
                     tracing::warn!(
                         model = self.model,
                         "a batch of {rows} rows failed where each of its requests runs, so that there \
-                         are no more batches of this model: {}",
-                        chain(error)
+                         are no more batches of this model: {error}"
                     );
+                    let reason = format!(
+                        "a batch of {rows} rows failed where each of its requests runs: {error}"
+                    );
+                    let _ = rules.off.set(reason.into());
                 }
                 outputs
             }
@@ -433,7 +437,8 @@ impl Shared {
         }
         let mut replies = Vec::with_capacity(runs.len());
         let (mut requests, mut prepared) = (0, Duration::ZERO);
-        for (run, outputs) in runs.into_iter().zip(outputs) {
+        for (mut run, outputs) in runs.into_iter().zip(outputs) {
+            run.times.rows = if is_batch { rows } else { 0 };
             let (reply, answer) = self.answer(run, outputs, ended, span.as_ref());
             if answer.0.is_ok() {
                 requests += 1;

@@ -17,9 +17,10 @@ from ovmsclient.tfs_compat.protos.tensorflow.core.framework import types_pb2
 from ovmsclient.tfs_compat.protos.tensorflow_serving.apis import predict_pb2
 from tritonclient.grpc import service_pb2 as kserve
 
+from nearby import INFER, Nearby, check, request
 from served import MAX_MESSAGE
 
-INFER, STREAM = (f"/inference.GRPCInferenceService/{name}" for name in ("ModelInfer", "ModelStreamInfer"))
+STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 # How long an answer may take.
 LIMIT = 30.0
@@ -46,7 +47,7 @@ class Kind:
         return {"done": self.done, "failed": self.failed, **figures, "errors": list(self.errors)}
 
 
-class Mixed:
+class Mixed(Nearby):
     """Everybody who asks."""
 
     def __init__(self, served, seed):
@@ -71,6 +72,7 @@ class Mixed:
             (self.model_stream, 2, 0.1),
             (self.events, 2, 0.1),
             (self.mortal, 1, 0.05),
+            *self.nearby(),
         ]
         faults = [
             (self.bad_request, 1, 0.1),
@@ -112,6 +114,7 @@ class Mixed:
         await asyncio.gather(*self.tasks)
         await self.http.close()
         await self.channel.close()
+        await self.end_nearby()
 
     def numbers(self, *shape):
         """Whole numbers, which models compute exactly."""
@@ -355,15 +358,6 @@ class Mixed:
         await self.random.choice([served.change_model, served.change_model, served.change_graph, served.break_model])()
 
 
-def request(model, name, tensor, datatype="FP32"):
-    """A request of KServe with one input: an array, or bytes."""
-    asked = kserve.ModelInferRequest(model_name=model)
-    is_array = isinstance(tensor, np.ndarray)
-    asked.inputs.add(name=name, datatype=datatype, shape=tensor.shape if is_array else [len(tensor)])
-    asked.raw_input_contents.append(tensor.tobytes() if is_array else tensor)
-    return asked
-
-
 def counted(count):
     """A request for numbers one after the other."""
     text = str(count).encode()
@@ -371,9 +365,3 @@ def counted(count):
     asked.inputs.add(name="prompt", datatype="BYTES", shape=[1])
     asked.raw_input_contents.append(struct.pack("<I", len(text)) + text)
     return asked
-
-
-def check(came, right):
-    """Sees to it that numbers, or their bytes, are these."""
-    came = np.frombuffer(came, np.float32) if isinstance(came, bytes) else np.array(came, np.float32)
-    assert np.array_equal(came.ravel(), right.ravel()), f"wrong answer: {came.ravel()[:10]}, right: {right.ravel()[:10]}"

@@ -13,8 +13,13 @@ from engines import HEALTH, PROGRAM, ROOT, Process, free_ports, until  # noqa: E
 
 MODELS, GRAPHS = ROOT / "fixtures/models", ROOT / "fixtures/graphs"
 PLUGIN = {"INFERENCE_PRECISION_HINT": "f32"}
+# Prefix of the shared memory objects that it takes.
+SHARED = "/ovms_soak_"
 # The largest message that it takes, in bytes.
 MAX_MESSAGE = 4 << 20
+
+# Requests wait for each other, so that there are batches of a model that takes no time.
+BATCHING = {"max_batch": 8, "max_delay_us": 2000}
 
 UNARY = """
 input_stream: "OVMS_PY_TENSOR:text"
@@ -78,6 +83,7 @@ class Served:
     def __init__(self, folder):
         self.folder, self.changes, self.nireq = folder, 0, 1
         self.port, self.rest_port = free_ports(2)
+        self.grpc_socket, self.rest_socket = folder / "grpc.sock", folder / "rest.sock"
         self.rest = f"http://127.0.0.1:{self.rest_port}"
         for name, handler in (("upper", UPPER), ("mortal", UPPER)):
             (folder / name).mkdir()
@@ -102,6 +108,8 @@ class Served:
                 model("copy", MODELS / "passthrough_f32"),
                 model("vad_stateful", MODELS / "vad_stateful", stateful=True, max_sequence_number=2000),
                 model("fragile", self.folder / "fragile"),
+                model("together", MODELS / "passthrough_f32", nireq=self.nireq, dynamic_batching=BATCHING),
+                model("bag", MODELS / "bag", nireq=1, dynamic_batching=BATCHING),
             ],
             "pipeline_config_list": [
                 pipeline("chain", [node("first", "request", "b"), node("second", "first", "a")]),
@@ -117,11 +125,25 @@ class Served:
         command += ["--port", str(self.port), "--grpc_bind_address", "127.0.0.1"]
         command += ["--rest_port", str(self.rest_port), "--rest_bind_address", "127.0.0.1"]
         command += ["--file_system_poll_wait_seconds", "0", "--max_message_size", str(MAX_MESSAGE)]
-        command += ["--metrics_enable", "--log_level", "WARNING"]
+        command += ["--grpc_unix_socket", str(self.grpc_socket), "--rest_unix_socket", str(self.rest_socket)]
+        command += ["--shared_memory", SHARED, "--metrics_enable", "--log_level", "WARNING"]
         self.process = Process("server", self.folder, *command)
         await self.process.serves(self.rest_port, HEALTH, " 200 ")
         self.http = aiohttp.ClientSession()
         return self
+
+    async def lacks(self):
+        """What is not as it should be at the end: batches that there were none of, and regions that are left."""
+        lacks = []
+        for name in ("together", "bag"):
+            stats = json.loads(await self.page(f"/v2/models/{name}/stats"))["model_stats"]
+            sizes = {size["batch_size"] for version in stats for size in version.get("batch_stats", [])}
+            if max(sizes, default=0) < 2:
+                lacks.append(f"{name}: no batches, but {sizes}")
+            metadata = json.loads(await self.page(f"/v2/models/{name}"))
+            lacks += [f"{name}: {key} {text}" for key, text in metadata.get("properties", {}).items()]
+        left = json.loads(await self.page("/v2/systemsharedmemory/status"))
+        return lacks + [f"a region is left: {region}" for region in left]
 
     async def close(self):
         """Stop it in order, once it is at nothing any more."""

@@ -2,7 +2,7 @@
 
     python soak.py --seconds 3600 --chaos 600 --json soak.json
 
-Requests over all APIs, sequences, pipelines, Python graphs, and streams go on while models and graphs are loaded anew, a
+Requests over all APIs, batches, shared memory, Unix sockets, sequences, pipelines, Python graphs, and streams go on while models and graphs are loaded anew, a
 model file is broken and mended, Python workers are killed, and clients send what is wrong or leave. Beside that, for
 the first part of the time, tests/chaos runs. It ends with 1 if an answer was wrong, a request failed that had no reason
 to, or the memory of the server and its workers grew by more than the limit after the first sixth of the time.
@@ -63,9 +63,10 @@ class Soak:
         await self.mixed.end()
         await self.sequences.end()
         await client.close()
+        lacks = await self.served.lacks()
         await self.served.close()
         wrong, self.figures = await self.end_of(chaos)
-        return self.report(wrong)
+        return self.report(lacks + wrong)
 
     def chaos(self):
         """Start the chaos test, if there is time for it."""
@@ -104,7 +105,7 @@ class Soak:
         steps = len(self.sequences.steps)
         print(f"{at:7.1f} s: {done} done, {failed} failed, {steps} steps; {server:.1f} + {workers:.1f} MB, {files} files", flush=True)
 
-    def report(self, chaos_errors):
+    def report(self, others):
         """What was done, what came of it, and what is wrong."""
         options, load = self.options, self.sequences
         kinds = {name: kind.report() for name, kind in self.mixed.kinds.items()}
@@ -112,7 +113,7 @@ class Soak:
         errors += [f"{name}: nothing was done" for name, kind in kinds.items() if not kind["done"]]
         bad = {name: getattr(load, name) for name in ("wrong", "lost", "refused", "failures")}
         errors += [f"sequences, {name}: {each.error}" for name, found in bad.items() for each in found[:20]]
-        errors += chaos_errors
+        errors += others
         medians, grown = growth(self.samples, options.seconds)
         if grown > options.memory / 100:
             errors.append(f"memory grew by {grown:.1%}, more than {options.memory} %: {medians} MB")

@@ -568,6 +568,19 @@ fn batching() -> Vec<Spec> {
         let text = format!("{load} clients: requests/s {with} those without");
         rows.push(row(id, Ratio, Some(Least(wanted)), &text));
     }
+    rows.push(row(
+        "batch-rate-bound",
+        Ratio,
+        Some(Least(0.9)),
+        "perceptron, 16 clients: the gain by dynamic_batching auto over (F + I1)/(F + Ib), with F what a request takes \
+         without its inference, I1 a raw inference alone, and Ib that of an item of a raw batch of as many rows",
+    ));
+    rows.push(row(
+        "threads-cpu",
+        Ratio,
+        Some(Most(1.1)),
+        "perceptron, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread",
+    ));
     rows
 }
 

@@ -96,6 +96,12 @@ impl Listing {
                     rows.iter()
                         .filter_map(|row| batches(row.batching.as_ref()?)),
                 );
+                if !self.is_of_all {
+                    let unmet = rows
+                        .iter()
+                        .flat_map(|row| row.metadata.properties.unmet_batches());
+                    notes.extend(unmet.map(|(setting, text)| format!("{setting} is {text}.")));
+                }
             }
             _ => notes.push(match self.has_identity {
                 false => "The server has no models.".to_owned(),

@@ -49,6 +49,8 @@ pub struct Defaults {
     pub flags: Arc<Flags>,
     /// Memory budget of requests and responses.
     pub budget: Budget,
+    /// Its part for the compiled models of batches.
+    pub batch_budget: Budget,
     /// Threads that models run on; no flag sets it.
     pub placement: Placement,
 }

@@ -161,10 +161,13 @@ fn entry<'a>(
     load.preprocessing = preprocessing;
     load.batch = batch;
     if let Some((batching, node)) = batching {
-        let is_on = batching != Batching::Off;
+        let is_on = batching.mode != Batching::Off;
         match (model.stateful.is_some(), is_on) {
             (true, true) => return Err((EntryError::BatchingStateful, node.clone())),
-            (false, _) => load.batching = batching,
+            (false, _) => {
+                load.batching = batching.mode;
+                load.batch_bytes = batching.max_bytes;
+            }
             (true, false) => {}
         }
     }

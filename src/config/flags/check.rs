@@ -25,7 +25,7 @@ use crate::{
         },
         shape, version_policy,
     },
-    openvino::{Batching, PerTensor, Placement, Preprocessing},
+    openvino::{Batching, PerTensor, Placement, Preprocessing, batch_budget},
     shared_memory::KeyPrefix,
     trace,
 };
@@ -146,6 +146,7 @@ impl Config {
         let defaults = Defaults {
             flags: Arc::clone(&settings.flags),
             budget: settings.budget.clone(),
+            batch_budget: batch_budget(&settings.budget),
             placement: Placement::Measured,
         };
         let mut warnings = Vec::new();
@@ -581,12 +582,13 @@ fn model(
     load.properties = plugin::properties(&load.device, flags.plugin_config.as_deref())
         .map_err(FlagError::PluginConfig)?;
     if let Some(text) = &flags.dynamic_batching {
-        let batching = batching::parse(text)?;
-        if batching != Batching::Off && flags.stateful {
+        let setting = batching::parse(text)?;
+        if setting.mode != Batching::Off && flags.stateful {
             return Err(FlagError::BatchingStateful);
         }
         if !flags.stateful {
-            load.batching = batching;
+            load.batching = setting.mode;
+            load.batch_bytes = setting.max_bytes;
         }
     }
     load.shapes = shape::parse(flags.shape.as_deref().unwrap_or_default())?;

@@ -21,6 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{Query, Stage},
     model::{NO_VERSION, VersionErrorCode, VersionState},
+    openvino::BatchingFacts,
     proto::kserve::{
         DataType as Type, InferBatchStatistics, InferStatistics, ModelConfig, ModelDynamicBatching,
         ModelInput, ModelMetadataResponse, ModelOutput, ModelSequenceBatching, ModelStatistics,
@@ -30,7 +31,7 @@ use crate::{
     },
     request::RequestOrigin,
     servable::{REMOVED, TensorInfo},
-    tensor::DataType,
+    tensor::{DataType, Dim},
 };
 
 /// The extensions that clients may look for in the metadata of the server, beside [`SHARED_MEMORY`].
@@ -192,8 +193,8 @@ const BACKEND: &str = "openvino";
 fn model_config(engine: &Access, name: &str, version: Option<i64>) -> Result<ModelConfig> {
     let servable = engine.servable(name)?;
     let facts = servable.part(version)?.loaded()?;
-    let batching = facts.batching();
-    // In Triton's form: dimensions are those of a row if there are batches.
+    let batching = facts.batching().filter(|it| !it.sizes.is_empty());
+    // In Triton's form: dimensions are those of a row if requests are rows of batches.
     let dims = |info: &TensorInfo| {
         let mut dims = info.shape.wire();
         if batching.is_some() && !dims.is_empty() {
@@ -222,7 +223,7 @@ fn model_config(engine: &Access, name: &str, version: Option<i64>) -> Result<Mod
         backend: BACKEND.to_owned(),
         max_batch_size: batching
             .as_ref()
-            .map_or(0, |it| rows(it.sizes.last().copied().unwrap_or(1))),
+            .map_or(0, |it| rows(most_rows(&facts.info().inputs, it))),
         input: inputs.collect(),
         output: outputs.collect(),
         dynamic_batching: batching.as_ref().map(|it| ModelDynamicBatching {
@@ -236,6 +237,17 @@ fn model_config(engine: &Access, name: &str, version: Option<i64>) -> Result<Mod
             decoupled: facts.is_decoupled(),
         }),
     })
+}
+
+/// Returns the most rows that a request may have, by which clients choose; where the model takes any number, those of
+/// its largest batch, since more gain nothing.
+fn most_rows(inputs: &[TensorInfo], batching: &BatchingFacts) -> usize {
+    let largest = batching.sizes.last().copied().unwrap_or(1);
+    let most = inputs.iter().map(|info| match info.shape.0.first() {
+        Some(Dim::Fixed(rows) | Dim::Range(_, rows)) => *rows,
+        Some(Dim::Any) | None => largest,
+    });
+    most.min().unwrap_or(largest)
 }
 
 fn data_type(dtype: DataType) -> Type {

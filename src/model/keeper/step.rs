@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{Keeper, ModelTurn, Owned, Ownership, RecentKeys, answer, encode, unknown};
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::RequestRecord,
+    metrics::{RequestRecord, RunEnd},
     model::{
         infer::Failed,
         stateful::{LiveState, Selection, explain, with_id},
@@ -70,7 +70,7 @@ pub(crate) enum Start {
 
 /// Outcome of a run.
 enum Ran {
-    Answered(TensorMap, Instant),
+    Answered(TensorMap, RunEnd),
     /// Another server has the sequence.
     Overtaken,
 }
@@ -197,11 +197,11 @@ impl SharedStep {
     /// # Errors
     ///
     /// Fails if there is no such sequence, no infer request comes free, the runtime or the store fails.
-    pub(crate) async fn run(mut self) -> Result<(TensorMap, u64, Instant)> {
+    pub(crate) async fn run(mut self) -> Result<(TensorMap, u64, RunEnd)> {
         let id = self.turn.id();
         for _ in 0..ROUNDS {
             if let Some(outputs) = self.prepare().await? {
-                return Ok((outputs, id, Instant::now()));
+                return Ok((outputs, id, Instant::now().into()));
             }
             match self.infer().await? {
                 Ran::Answered(outputs, ended) => return Ok((outputs, id, ended)),
@@ -310,11 +310,11 @@ impl SharedStep {
             .map_err(|_| Error::internal("Internal error"))?;
         self.turn = turn;
         let (outputs, ended) = match ran {
-            Ok((outputs, times)) => (loaded.named(ports, outputs).await, times.ended),
+            Ok((outputs, times)) => (loaded.named(ports, outputs).await, times.end()),
             // The state has changed although there is no response.
             Err(failed) if succeeded == Some(true) => (
                 Err(failed.explain(loaded.spec.options.hide_errors)),
-                Instant::now(),
+                Instant::now().into(),
             ),
             Err(failed) => {
                 self.version.tend(&loaded);

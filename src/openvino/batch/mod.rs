@@ -3,9 +3,10 @@
 //! A model is compiled once more for each size of batch ([`model`]), and each slot has an infer request of
 //! each of them ([`rows`]). [`ready`] finds out at load whether rows of a batch are what each request is alone,
 //! and what a batch gains on this machine; what it has measured stays beside the compiled models
-//! ([`stored`]). [`sizes`] chooses a size for what waits, and [`queue`] holds that; neither knows the runtime.
+//! ([`stored`]); [`memory`] bounds what that takes. [`sizes`] chooses a size for what waits, and [`queue`] holds that; neither knows the runtime.
 //! Steps of sequences are batched in the same way, with their states as further inputs and outputs.
 
+mod memory;
 pub(super) mod model;
 pub(super) mod queue;
 pub(super) mod ready;
@@ -13,10 +14,15 @@ pub(super) mod rows;
 pub(super) mod sizes;
 mod stored;
 
-use std::{sync::atomic::AtomicBool, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-pub use self::sizes::MAX_BATCH_SIZES;
+pub(super) use self::memory::BatchMemory;
+pub use self::{memory::batch_budget, sizes::MAX_BATCH_SIZES};
 use self::{model::BatchModel, sizes::BatchSizes};
+use crate::budget::Charge;
 
 /// Batching of one model, as it was loaded.
 pub(super) struct Batches {
@@ -24,6 +30,8 @@ pub(super) struct Batches {
     pub(super) delay: Duration,
     /// Compiled models, one for each size.
     pub(super) models: Vec<BatchModel>,
+    /// Why there are no larger sizes, if there is not enough memory for them.
+    pub(super) limit: Option<Arc<str>>,
 }
 
 /// Rules by which the runs of a model become batches.
@@ -31,16 +39,22 @@ pub(super) struct BatchRules {
     pub(super) sizes: BatchSizes,
     /// Maximum time that a request with an infer request waits for others.
     pub(super) delay: Duration,
-    /// Whether batches have failed where their requests did not, so that there are no more of them.
-    pub(super) is_off: AtomicBool,
+    /// Why there are no more batches: they have failed where their requests did not.
+    pub(super) off: OnceLock<Arc<str>>,
+    limit: Option<Arc<str>>,
+    /// Memory of the compiled models, whose infer requests the slots have.
+    _charges: Vec<Charge>,
 }
 
 impl From<Batches> for BatchRules {
-    fn from(Batches { sizes, delay, .. }: Batches) -> Self {
+    fn from(batches: Batches) -> Self {
+        let models = batches.models.into_iter();
         Self {
-            sizes,
-            delay,
-            is_off: AtomicBool::new(false),
+            sizes: batches.sizes,
+            delay: batches.delay,
+            off: OnceLock::new(),
+            limit: batches.limit,
+            _charges: models.map(|model| model.cost.into_charge()).collect(),
         }
     }
 }
@@ -48,18 +62,44 @@ impl From<Batches> for BatchRules {
 /// Batching of a loaded model, for those who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchingFacts {
-    /// Sizes that it is compiled for, smallest first.
+    /// Sizes in use, smallest first; none if requests run one by one.
     pub sizes: Vec<usize>,
     /// Maximum time that a request waits for others although it could run.
     pub delay: Duration,
+    /// Why requests run one by one, or there are no larger sizes, if so.
+    pub reason: Option<Arc<str>>,
+}
+
+impl BatchingFacts {
+    /// Makes those of a model that is set to have batches, and has none.
+    pub(super) fn off(reason: Arc<str>) -> Self {
+        Self {
+            sizes: Vec::new(),
+            delay: Duration::ZERO,
+            reason: Some(reason),
+        }
+    }
+
+    /// Describes what is not as the settings ask for, if anything.
+    pub fn shortfall(&self) -> Option<String> {
+        let reason = self.reason.as_ref()?;
+        Some(match self.sizes.last() {
+            None => format!("off: {reason}"),
+            Some(most) => format!("up to {most} rows: {reason}"),
+        })
+    }
 }
 
 impl BatchRules {
     /// Describes them.
     pub(super) fn facts(&self) -> BatchingFacts {
+        if let Some(reason) = self.off.get() {
+            return BatchingFacts::off(Arc::clone(reason));
+        }
         BatchingFacts {
             sizes: self.sizes.list.iter().map(|size| size.rows).collect(),
             delay: self.delay,
+            reason: self.limit.clone(),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Preparation of batches at load: sizes are compiled, checked, and measured.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
-    Batches,
-    model::BatchModel,
+    BatchMemory, Batches,
+    memory::{ByteCount, TooMuchMemory},
+    model::{BatchModel, NoBatch, open_length},
     rows::BatchItem,
     sizes::{BatchSizes, CANDIDATES, SizeSearch, Verdict},
     stored::{Measured, StoredSizes},
@@ -23,7 +27,7 @@ use crate::{
         slot_input::SlotInput,
         state::SequenceState,
     },
-    tensor::{DataType, Dim, Tensor, cast, values::values},
+    tensor::{DataType, Tensor, cast, values::values},
 };
 
 /// The most that a number of a batch may differ from that of a request alone, of the larger of 1 and the
@@ -38,9 +42,6 @@ const STEPS: usize = 3;
 
 /// Number of rows of a batch that are compared.
 const COMPARED: usize = 4;
-
-/// Length of a dimension that is open, for the requests that are compared and measured.
-const OPEN_LENGTH: usize = 64;
 
 /// Time that measurements may take, compilation included. A size that is being compiled is not broken off.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -61,42 +62,69 @@ pub(in crate::openvino) struct Loading<'a, 'l> {
     pub(in crate::openvino) outputs: &'a [Described],
     /// Whether the device computes in numbers of 16 bits.
     pub(in crate::openvino) is_rough: bool,
+    pub(in crate::openvino) memory: BatchMemory,
 }
 
 /// Compiles a model for batches, as its options say; `slot` is one of its own to compare and measure with.
-/// A model or a machine that is not fit for batches is logged, and requests run one by one.
-pub(in crate::openvino) fn ready(mut loading: Loading<'_, '_>, slot: Slot) -> Option<Batches> {
+///
+/// # Errors
+///
+/// Fails with the reason why requests run one by one, which is logged, if a model or a machine is not fit for batches.
+pub(in crate::openvino) fn ready(
+    mut loading: Loading<'_, '_>,
+    slot: Slot,
+) -> Result<Batches, Arc<str>> {
     let load = loading.load;
-    let (sizes, models) = match load.options.batching {
-        Batching::Off => return None,
-        Batching::Auto => loading.measured(slot),
+    let found = match load.options.batching {
+        // Who asks for none does not come here.
+        Batching::Off | Batching::Auto => loading.measured(slot),
         Batching::UpTo { rows, .. } => loading.configured(rows, slot),
     }
-    .and_then(|(sizes, models)| match models.is_empty() {
-        true => Err(ModelLoadError::unfit("batches are no faster here")),
-        false => Ok((sizes, models)),
-    })
-    .inspect_err(|error| is_off(load, &chain(error)))
-    .ok()?;
+    .and_then(|found| match (&found.limit, found.models.is_empty()) {
+        (_, false) => Ok(found),
+        (None, true) => Err(ModelLoadError::unfit("batches are no faster here")),
+        (Some(limit), true) => Err(ModelLoadError::unfit(limit.to_string())),
+    });
+    let PreparedBatches {
+        sizes,
+        models,
+        limit,
+    } = found.map_err(|error| {
+        let reason = chain(&error);
+        is_off(load, &reason);
+        Arc::from(reason)
+    })?;
     let (model, most) = (load.name, sizes.most());
+    if let Some(limit) = &limit {
+        tracing::warn!(model, "no batches of more than {most} rows: {limit}");
+    }
+    let bytes = models.iter().map(|model| model.cost.bytes());
+    let memory = ByteCount(bytes.sum());
     match load.options.stateful {
-        true => tracing::info!(model, "up to {most} steps run as one inference"),
+        true => tracing::info!(
+            model,
+            "up to {most} steps run as one inference, with about {memory} of memory"
+        ),
         false => {
             let gains = sizes
                 .gains()
                 .map(|(rows, gain)| format!(", {rows}: {gain:.2} times as many"));
             let gains: String = gains.collect();
-            tracing::info!(model, "up to {most} rows run as one inference{gains}");
+            tracing::info!(
+                model,
+                "up to {most} rows run as one inference{gains}, with about {memory} of memory"
+            );
         }
     }
     let delay = match load.options.batching {
         Batching::UpTo { delay, .. } => delay,
         _ => Duration::ZERO,
     };
-    Some(Batches {
+    Ok(Batches {
         sizes,
         delay,
         models,
+        limit: limit.map(|limit| limit.to_string().into()),
     })
 }
 
@@ -110,7 +138,12 @@ pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
 }
 
 /// Sizes, and a compiled model for each.
-type PreparedBatches = (BatchSizes, Vec<BatchModel>);
+struct PreparedBatches {
+    sizes: BatchSizes,
+    models: Vec<BatchModel>,
+    /// The first size that there is not enough memory for.
+    limit: Option<TooMuchMemory>,
+}
 
 /// Outcome of a search for sizes.
 enum Search {
@@ -131,24 +164,51 @@ impl Loading<'_, '_> {
             true => BatchSizes::only(rows),
             false => BatchSizes::up_to(rows),
         };
-        let models = self.compiled(&sizes, &mut slot)?;
-        Ok((sizes, models))
+        self.compiled(sizes, &mut slot)
     }
 
-    /// Compiles sizes, and checks each.
+    /// Compiles sizes, and checks each, as far as there is memory for them.
     fn compiled(
         &mut self,
-        sizes: &BatchSizes,
+        mut sizes: BatchSizes,
         slot: &mut Slot,
-    ) -> Result<Vec<BatchModel>, ModelLoadError> {
-        let mut models = Vec::new();
+    ) -> Result<PreparedBatches, ModelLoadError> {
+        let (mut models, mut limit) = (Vec::new(), None);
         for (place, size) in sizes.list.iter().enumerate() {
-            let mut model = self.compile(size.rows)?;
-            slot.add_batch(&mut model)?;
-            self.check(slot, place, size.rows)?;
-            models.push(model);
+            let made = self.compile(size.rows);
+            match made.and_then(|model| self.admit(model, slot, place)) {
+                Ok(model) => models.push(model),
+                Err(NoBatch::Unfit(error)) => return Err(error),
+                // Larger ones take more.
+                Err(NoBatch::Memory(too_much)) => {
+                    limit = Some(too_much);
+                    break;
+                }
+            }
         }
-        Ok(models)
+        sizes.list.truncate(models.len());
+        Ok(PreparedBatches {
+            sizes,
+            models,
+            limit,
+        })
+    }
+
+    /// Gives the slot an infer request of a compiled model, and checks that.
+    fn admit(
+        &self,
+        mut model: BatchModel,
+        slot: &mut Slot,
+        place: usize,
+    ) -> Result<BatchModel, NoBatch> {
+        let load = ModelLoadError::from;
+        slot.add_batch(&mut model).map_err(load)?;
+        self.check(slot, place, model.rows).map_err(load)?;
+        if let Err(too_much) = model.cost.ran() {
+            slot.remove_batch(place);
+            return Err(too_much.into());
+        }
+        Ok(model)
     }
 
     /// Compiles the sizes that raise the throughput, as measured now or before.
@@ -163,10 +223,7 @@ impl Loading<'_, '_> {
             }) => {
                 return Err(ModelLoadError::unfit(reason));
             }
-            Some(Measured { sizes, .. }) => {
-                let models = self.compiled(&sizes, &mut slot)?;
-                return Ok((sizes, models));
-            }
+            Some(Measured { sizes, .. }) => return self.compiled(sizes, &mut slot),
             None => match self.measure(slot) {
                 // It says nothing of the next start, so it is not stored.
                 Ok(Search::Late) => {
@@ -179,11 +236,13 @@ impl Loading<'_, '_> {
                 Err(error) => Err(error),
             },
         };
-        if let Some(stored) = stored {
+        // Another limit of memory is no other machine, so that what it has kept from being measured is not stored.
+        let is_limited = matches!(&measured, Ok(found) if found.limit.is_some());
+        if let Some(stored) = stored.filter(|_| !is_limited) {
             stored.write(&match &measured {
-                Ok((sizes, _)) => Measured {
+                Ok(found) => Measured {
                     refused: None,
-                    sizes: sizes.clone(),
+                    sizes: found.sizes.clone(),
                 },
                 Err(error) => Measured {
                     refused: Some(chain(error)),
@@ -207,7 +266,7 @@ impl Loading<'_, '_> {
         let request = self.request(&mut seed)?;
         let alone = fastest(|| slot.infer(None, &request, &wanted, None).map(drop))?;
         let mut search = SizeSearch::new(alone);
-        let mut models = Vec::new();
+        let (mut models, mut limit) = (Vec::new(), None);
         // What the first one takes at least: its rows in a batch and alone, to compare them, and in two more batches.
         let mut next = alone * 4 * u32::try_from(CANDIDATES[0]).unwrap_or(u32::MAX);
         let mut is_late = false;
@@ -217,15 +276,20 @@ impl Loading<'_, '_> {
                 is_late = true;
                 break;
             }
-            let mut model = match self.compile(rows) {
-                Ok(model) => model,
-                // A larger one that does not fit leaves the smaller ones.
-                Err(_) if !models.is_empty() => break,
-                Err(error) => return Err(error),
-            };
-            slot.add_batch(&mut model)?;
             let place = models.len();
-            self.check(&mut slot, place, rows)?;
+            let made = self.compile(rows);
+            // A larger one that does not fit leaves the smaller ones.
+            if matches!(made, Err(NoBatch::Unfit(_))) && !models.is_empty() {
+                break;
+            }
+            let model = match made.and_then(|model| self.admit(model, &mut slot, place)) {
+                Ok(model) => model,
+                Err(NoBatch::Memory(too_much)) => {
+                    limit = Some(too_much);
+                    break;
+                }
+                Err(NoBatch::Unfit(error)) => return Err(error),
+            };
             let took = fastest(|| {
                 let items = (0..rows).map(|_| BatchItem {
                     state: None,
@@ -252,16 +316,17 @@ impl Loading<'_, '_> {
             // The next one takes about twice as long as the one before.
             next = started.elapsed() * 2;
         }
-        let found = search.found();
+        let found = search.found(&mut models);
         let kept: Vec<usize> = found.list.iter().map(|size| size.rows).collect();
         let kept = match kept.as_slice() {
             [] => "none".to_owned(),
             kept => format!("{} rows", listed(kept)),
         };
         let seconds = begun.elapsed().as_secs_f64();
-        let rest = match is_late {
-            true => "; there was no time for larger ones",
-            false => "",
+        let rest = match (is_late, &limit) {
+            (true, _) => "; there was no time for larger ones",
+            (false, Some(_)) => "; there was no memory for larger ones",
+            (false, None) => "",
         };
         tracing::info!(
             model,
@@ -269,7 +334,11 @@ impl Loading<'_, '_> {
         );
         Ok(match is_late && models.is_empty() {
             true => Search::Late,
-            false => Search::Over((found, models)),
+            false => Search::Over(PreparedBatches {
+                sizes: found,
+                models,
+                limit,
+            }),
         })
     }
 
@@ -288,9 +357,9 @@ impl Loading<'_, '_> {
         Err(ModelLoadError::unfit(reason))
     }
 
-    fn compile(&mut self, rows: usize) -> Result<BatchModel, ModelLoadError> {
-        let variables = &self.variables;
-        BatchModel::ready(self.core, self.load, self.prepared, variables, rows)
+    fn compile(&mut self, rows: usize) -> Result<BatchModel, NoBatch> {
+        let size = (rows, &self.memory);
+        BatchModel::ready(self.core, self.load, self.prepared, &self.variables, size)
     }
 
     /// Makes a request of one row.
@@ -314,21 +383,24 @@ impl Loading<'_, '_> {
         let mut seed = 1;
         let steps = if is_stateful { STEPS } else { 1 };
         for _ in 0..steps {
-            let given = (0..rows).map(|_| self.request(&mut seed));
+            let given = compared.iter().map(|_| self.request(&mut seed));
             let given = given.collect::<Result<Vec<_>, _>>()?;
-            let items = together.iter_mut().zip(&given);
+            // All others are the same, so that many large rows take no memory.
+            let other = self.request(&mut seed)?;
+            let of_row = |row| compared.binary_search(&row).ok().map(|place| &given[place]);
+            let items = together.iter_mut().enumerate();
             let mut items: Vec<BatchItem<'_>> = items
-                .map(|(state, inputs)| BatchItem {
+                .map(|(row, state)| BatchItem {
                     state: is_stateful.then_some(state),
-                    inputs,
-                    wanted: &wanted,
+                    inputs: of_row(row).unwrap_or(&other),
+                    wanted: of_row(row).map_or(&[][..], |_| &wanted),
                     rows: 1,
                 })
                 .collect();
             let found = slot.infer_batch(place, &mut items)?;
-            for &row in &compared {
+            for (&row, given) in compared.iter().zip(&given) {
                 let state = is_stateful.then_some(&mut alone[row]);
-                let expected = slot.infer(state, &given[row], &wanted, None)?;
+                let expected = slot.infer(state, given, &wanted, None)?;
                 let tolerance = if self.is_rough { ROUGH } else { TOLERANCE };
                 for (alone, together) in expected.iter().zip(&found[row]) {
                     compare(alone, together, tolerance)?;
@@ -397,12 +469,7 @@ fn fastest(mut run: impl FnMut() -> Result<(), SlotError>) -> Result<Duration, S
 /// strings or has no row.
 fn numbers(input: &Described, seed: &mut u64) -> Option<SlotInput> {
     let dtype = input.info.dtype;
-    let length = |dim: &Dim| match *dim {
-        Dim::Fixed(length) => length,
-        Dim::Range(low, high) => OPEN_LENGTH.clamp(low, high),
-        Dim::Any => OPEN_LENGTH,
-    };
-    let mut shape: Vec<usize> = input.info.shape.0.iter().map(length).collect();
+    let mut shape: Vec<usize> = input.info.shape.0.iter().map(open_length).collect();
     *shape.first_mut()? = 1;
     let count = shape.iter().product();
     let mut next = || {

@@ -69,6 +69,7 @@ impl BatchSlot {
             inputs,
             outputs,
             rows,
+            ..
         } = batch;
         Ok(Self {
             slot: Slot::new(model, inputs, outputs, None)?,

@@ -188,9 +188,15 @@ impl SizeSearch {
         Verdict::Kept(Some(spare))
     }
 
-    /// Returns the sizes that are kept.
-    pub(super) fn found(self) -> BatchSizes {
-        self.found
+    /// Returns the sizes that are kept, and drops what was made for those that no longer gain enough, since one row
+    /// alone was faster when it was measured again.
+    pub(super) fn found<T>(self, made: &mut Vec<T>) -> BatchSizes {
+        let mut found = self.found;
+        let worth: Vec<bool> = found.gains().map(|(_, gain)| gain >= GAIN).collect();
+        let (mut of_sizes, mut of_made) = (worth.iter(), worth.iter());
+        found.list.retain(|_| of_sizes.next().is_none_or(|it| *it));
+        made.retain(|_| of_made.next().is_none_or(|it| *it));
+        found
     }
 }
 
@@ -210,7 +216,7 @@ mod tests {
             search.measured(micros(took[tried]));
             tried += 1;
         }
-        let found = search.found();
+        let found = search.found(&mut vec![(); MAX_BATCH_SIZES]);
         (found.list.iter().map(|size| size.rows).collect(), tried)
     }
 
@@ -231,6 +237,18 @@ mod tests {
         search.alone_again(micros(4000));
         assert_eq!(search.measured(micros(2000)), Verdict::Dropped);
         assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+    }
+
+    #[test]
+    fn sizes_that_gain_nothing_after_all_are_dropped_with_what_was_made_for_them() {
+        let mut search = SizeSearch::new(micros(2000));
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+        search.alone_again(micros(1000));
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+        let mut made = vec!["two", "four"];
+        let found = search.found(&mut made);
+        assert_eq!((found.list[0].rows, &made[..]), (4, &["four"][..]));
+        assert!(found.are_found());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod core;
 mod handle;
+mod heap;
 mod infer_request;
 mod model;
 mod preprocessor;
@@ -22,6 +23,7 @@ pub(super) use super::names::Side;
 
 pub(super) use self::{
     core::Core,
+    heap::heap,
     infer_request::{InferRequest, LentInput},
     model::{CompiledModel, Model, Port},
     preprocessor::Preprocessor,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     Server, cli,
-    grpc::{self, Call, Grpc, to_floats},
+    grpc::{Call, Grpc, to_floats},
     http::get,
     infer, model,
     pipelines::{Config, dl, request},
@@ -24,11 +24,11 @@ const PRECISE: [&str; 4] = [
     r#"{"INFERENCE_PRECISION_HINT":"f32"}"#,
 ];
 
-fn serve(name: &str, batching: &str) -> Server {
+pub(super) fn serve(name: &str, batching: &str) -> Server {
     serve_with(name, batching, &[])
 }
 
-fn serve_with(name: &str, batching: &str, flags: &[&str]) -> Server {
+pub(super) fn serve_with(name: &str, batching: &str, flags: &[&str]) -> Server {
     let batching = ["--dynamic_batching", batching];
     Server::start_with(name, &[&PRECISE[..], &batching, flags].concat())
 }
@@ -40,12 +40,12 @@ fn numbered(number: u8) -> ModelInferRequest {
 }
 
 /// Makes a request to `passthrough_f32`.
-fn row(values: &[f32]) -> ModelInferRequest {
+pub(super) fn row(values: &[f32]) -> ModelInferRequest {
     let width = i64::try_from(values.len()).unwrap();
     request("passthrough_f32", &[("in", &[1, width], values)])
 }
 
-fn statistics(grpc: &Grpc, name: &str) -> ModelStatistics {
+pub(super) fn statistics(grpc: &Grpc, name: &str) -> ModelStatistics {
     let request = ModelStatisticsRequest {
         name: name.to_owned(),
         version: String::new(),
@@ -55,7 +55,7 @@ fn statistics(grpc: &Grpc, name: &str) -> ModelStatistics {
 }
 
 /// Returns the sizes of the batches so far, with how many there were.
-fn sizes(grpc: &Grpc, name: &str) -> Vec<(u64, u64)> {
+pub(super) fn sizes(grpc: &Grpc, name: &str) -> Vec<(u64, u64)> {
     let found = statistics(grpc, name);
     let all: u64 = found.batch_stats.iter().map(count).sum();
     assert_eq!(found.execution_count, all);
@@ -67,7 +67,7 @@ fn count(batch: &ovms::proto::kserve::InferBatchStatistics) -> u64 {
     batch.compute_infer.map_or(0, |stage| stage.count)
 }
 
-fn config(grpc: &Grpc, name: &str) -> ModelConfig {
+pub(super) fn config(grpc: &Grpc, name: &str) -> ModelConfig {
     let request = ModelConfigRequest {
         name: name.to_owned(),
         version: String::new(),
@@ -76,7 +76,9 @@ fn config(grpc: &Grpc, name: &str) -> ModelConfig {
     answer.unwrap().config.unwrap()
 }
 
-fn outputs(answer: Result<ovms::proto::kserve::ModelInferResponse, tonic::Status>) -> Vec<f32> {
+pub(super) fn outputs(
+    answer: Result<ovms::proto::kserve::ModelInferResponse, tonic::Status>,
+) -> Vec<f32> {
     to_floats(&answer.unwrap().raw_output_contents[0])
 }
 
@@ -129,7 +131,7 @@ fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
 fn clients_are_told_of_batches_in_tritons_form() {
     let server = serve("perceptron", r#"{"max_batch":8,"max_delay_us":250}"#);
     let config = config(&Grpc::connect(&server), "perceptron");
-    assert_eq!(config.max_batch_size, 8);
+    assert_eq!(config.max_batch_size, 1, "rows of a request");
     assert_eq!(config.input[0].dims, [16], "of a row");
     assert_eq!(config.output[0].dims, [8]);
     let batching = config.dynamic_batching.unwrap();
@@ -152,50 +154,10 @@ fn clients_are_told_of_batches_in_tritons_form() {
         &["perceptron", "--metadata", "--output=json"],
     );
     let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
-    assert_eq!(found["models"][0]["batching"]["max_batch_size"], 8);
-}
-
-#[test]
-fn a_request_that_fails_in_a_batch_fails_alone() {
-    let batching = r#"{"max_batch":4,"max_delay_us":300000}"#;
-    let server = serve_with("picky", batching, &["--recovery_interval_ms", "1"]);
-    let grpc = Grpc::connect(&server);
-    let ask = |number: f32, split: i64| {
-        let mut ask = request("picky", &[("x", &[1, 4], &[number; 4])]);
-        ask.inputs.push(grpc::input("split", "INT64", &[1, 1]));
-        ask.raw_input_contents
-            .push(split.to_le_bytes().to_vec().into());
-        ask
-    };
-    // The runtime takes a run for done that repeats the values of one which has failed on the same infer
-    // request, so that the bad request is not refused each time.
-    let mut refused = 0;
-    for _ in 0..100 {
-        if refused > 0 {
-            break;
-        }
-        let calls = [(1.0, 0), (2.0, 2), (3.0, 1), (4.0, 0)];
-        let calls = calls.map(|(number, split)| (number, split, grpc.call(ask(number, split))));
-        for (number, split, call) in calls {
-            let answer = call.wait();
-            match answer {
-                Err(error) if split == 2 => {
-                    let error = grpc::error(&error);
-                    let expected = "Internal: Internal inference error";
-                    assert!(error.starts_with(expected), "{error}");
-                    refused += 1;
-                }
-                answer => assert_eq!(outputs(answer), [number; 4]),
-            }
-        }
-    }
-    assert_eq!(refused, 1);
-    let calls = [1.0, 2.0, 3.0].map(|number| (number, grpc.call(ask(number, 1))));
-    for (number, call) in calls {
-        assert_eq!(outputs(call.wait()), [number; 4], "batches go on");
-    }
-    let sizes = sizes(&grpc, "picky");
-    assert!(sizes.iter().any(|(size, _)| *size == 3), "{sizes:?}");
+    assert_eq!(
+        found["models"][0]["batching"]["preferred_batch_size"],
+        json!([2, 8])
+    );
 }
 
 #[test]
@@ -422,6 +384,6 @@ fn settings_that_are_none_are_refused() {
         ];
         cli::ovms(flags.concat()).stderr
     };
-    insta::assert_snapshot!(check(&["--dynamic_batching", "8"]), @r#"error: dynamic_batching is in wrong format - found `8`; expected off, auto, or a JSON object such as {"max_batch":8,"max_delay_us":500}, with max_batch from 2 to 1024 and max_delay_us up to 1000000"#);
+    insta::assert_snapshot!(check(&["--dynamic_batching", "8"]), @r#"error: dynamic_batching is in wrong format - found `8`; expected off, auto, or a JSON object such as {"max_batch":8,"max_delay_us":500}, with max_batch from 2 to 1024 or auto, max_delay_us up to 1000000 beside a number, and max_bytes such as 512M"#);
     insta::assert_snapshot!(check(&["--dynamic_batching", "auto", "--stateful"]), @"error: dynamic_batching is for models without state; use sequence_batch");
 }

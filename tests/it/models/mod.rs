@@ -1,6 +1,8 @@
 //! Models: formats, shapes, devices, storages, versions and their reload.
 
 mod bad_models;
+mod batch_limits;
+mod batch_regions;
 mod batching;
 mod cache;
 mod copied_strings;

@@ -32,6 +32,7 @@ fn read(text: &str) -> Result<FileConfig, FileError> {
     let defaults = Defaults {
         flags: Arc::new(flags),
         budget: Budget::new(11),
+        batch_budget: Budget::new(7),
         placement: Placement::Measured,
     };
     parse(text.as_bytes(), Path::new("/models/config.json"), &defaults)

@@ -1,0 +1,323 @@
+//! Limits of dynamic batching: memory, models that are not fit for it, requests that fail, and what clients are told.
+
+use std::fs;
+
+use ovms::proto::kserve::ModelInferRequest;
+use serde_json::{Value, json};
+
+use super::batching::{config, outputs, row, serve, serve_with, sizes, statistics};
+use crate::support::{
+    Server, cli,
+    grpc::{self, Grpc},
+    http::get,
+    infer, model,
+    pipelines::{Config, request},
+};
+
+/// Makes a request to `bag`.
+fn ids(ids: [i64; 2]) -> ModelInferRequest {
+    let data: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    grpc::raw("bag", "ids", "INT64", &[1, 2], &data)
+}
+
+/// Returns what metadata say of a model's batches.
+fn shortfall(server: &Server, name: &str) -> Value {
+    get(server, &format!("/v2/models/{name}")).json()["properties"]["dynamic_batching"].clone()
+}
+
+/// Returns the peak memory of a server in MiB.
+fn peak(server: &Server) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+    let kibibytes = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kibibytes.parse::<usize>().unwrap() >> 10
+}
+
+#[test]
+fn a_request_that_fails_alone_fails_in_a_batch_each_time_and_alone() {
+    let server = serve("bag", r#"{"max_batch":4,"max_delay_us":300000}"#);
+    let grpc = Grpc::connect(&server);
+    for round in 0..6 {
+        // The bad ones are the same each time, and two of a batch in every other one.
+        let asked = [[1, 7], [8, 0], [0, 0], [[8, 0], [2, 3]][round % 2]];
+        let calls = asked.map(|asked| (asked, grpc.call(ids(asked))));
+        for (asked, call) in calls {
+            match call.wait() {
+                Err(error) if asked == [8, 0] => {
+                    let error = grpc::error(&error);
+                    assert!(error.contains("invalid embedding bag index: 8"), "{error}");
+                }
+                answer => {
+                    let [one, other] = asked.map(|id| f32::from(i8::try_from(id).unwrap()));
+                    assert_eq!(outputs(answer)[0], 4.0 * (one + other), "{asked:?}");
+                }
+            }
+        }
+    }
+    assert_eq!(
+        sizes(&grpc, "bag"),
+        [(1, 15)],
+        "those of failed batches run alone"
+    );
+    let calls = [[1, 7], [0, 0], [2, 3], [4, 4]].map(|asked| grpc.call(ids(asked)));
+    assert_eq!(
+        calls.map(|call| outputs(call.wait())[0]),
+        [32.0, 0.0, 20.0, 32.0]
+    );
+    assert_eq!(sizes(&grpc, "bag"), [(1, 15), (4, 1)], "batches go on");
+}
+
+#[test]
+fn models_that_mix_rows_or_whose_shapes_depend_on_values_are_refused() {
+    for (name, batching, reason) in [
+        ("centered", r#"{"max_batch":4}"#, "a batch gives "),
+        ("centered", "auto", "a batch gives "),
+        (
+            "picky",
+            r#"{"max_batch":4}"#,
+            "shapes within the model depend on values",
+        ),
+        ("picky", "auto", "shapes within the model depend on values"),
+    ] {
+        let server = serve(name, batching);
+        let line = server.wait_log("dynamic_batching is off: ");
+        assert!(line.contains(reason), "{name}: {line}");
+        let told = shortfall(&server, name);
+        let told = told.as_str().unwrap();
+        assert!(told.starts_with("off: ") && told.contains(reason), "{told}");
+        let config = config(&Grpc::connect(&server), name);
+        assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
+        assert_eq!(config.output[0].dims, [-1, 4], "no row, but all of it");
+    }
+    let server = serve("centered", "auto");
+    let line = server.wait_log("dynamic_batching is off: ");
+    assert!(line.contains(" where a request alone gives 0"), "{line}");
+    let grpc = Grpc::connect(&server);
+    let both = request(
+        "centered",
+        &[("x", &[2, 4], &[0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0])],
+    );
+    let alone = request("centered", &[("x", &[1, 4], &[5.0; 4])]);
+    let calls = [both, alone].map(|asked| grpc.call(asked));
+    let [both, alone] = calls.map(|call| outputs(call.wait()));
+    assert_eq!((&both[..4], &both[4..]), (&[-1.0; 4][..], &[1.0; 4][..]));
+    assert_eq!(alone, [0.0; 4]);
+}
+
+#[test]
+fn sizes_beyond_the_limit_of_memory_are_not_kept() {
+    // Tensors of a row have 588 KiB, and there are four infer requests: of 64 rows, 147 MiB.
+    let flags = [
+        "--nireq",
+        "4",
+        "--plugin_config",
+        r#"{"INFERENCE_PRECISION_HINT":"f32"}"#,
+    ];
+    let batching = r#"{"max_batch":1024,"max_bytes":"400M"}"#;
+    let server = Server::start_with(
+        "fullsize",
+        &[&flags[..], &["--dynamic_batching", batching]].concat(),
+    );
+    let line = server.wait_log("no batches of more than 64 rows: ");
+    let reason = "batches of 256 rows take about 588.0 MiB beside ";
+    let limit = " of smaller ones, and max_bytes of dynamic_batching is 400.0 MiB";
+    assert!(line.contains(reason), "{line}");
+    let grpc = Grpc::connect(&server);
+    let batching = config(&grpc, "fullsize").dynamic_batching.unwrap();
+    assert_eq!(batching.preferred_batch_size, [64]);
+    let told = shortfall(&server, "fullsize");
+    let told = told.as_str().unwrap();
+    assert!(
+        told.starts_with(&format!("up to 64 rows: {reason}")) && told.ends_with(limit),
+        "{told}"
+    );
+    let pixels = vec![1.0; 3 * 224 * 224];
+    let calls: Vec<_> = (0..24)
+        .map(|_| {
+            grpc.call(request(
+                "fullsize",
+                &[("image", &[1, 3, 224, 224], &pixels)],
+            ))
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(outputs(call.wait()), [1.0; 3]);
+    }
+    let peak = peak(&server);
+    assert!(peak < 900, "{peak} MiB");
+}
+
+#[test]
+fn a_limit_that_no_size_keeps_turns_batches_off() {
+    for (flags, reason) in [
+        (
+            &["--dynamic_batching", r#"{"max_batch":8,"max_bytes":"1M"}"#][..],
+            "and max_bytes of dynamic_batching is 1.0 MiB",
+        ),
+        (
+            &[
+                "--dynamic_batching",
+                r#"{"max_batch":"auto","max_bytes":1048576}"#,
+            ],
+            "and max_bytes of dynamic_batching is 1.0 MiB",
+        ),
+        (
+            &["--dynamic_batching", "auto", "--max_bytes_in_flight", "4M"],
+            "and those of one model may take 1.0 MiB, a quarter of --max-bytes-in-flight",
+        ),
+        (
+            &[
+                "--dynamic_batching",
+                r#"{"max_batch":8,"max_bytes":"1G"}"#,
+                "--max_bytes_in_flight",
+                "4M",
+            ],
+            "and batches of all models may take 2.0 MiB, half of --max-bytes-in-flight",
+        ),
+    ] {
+        let server = Server::start_with("perceptron", flags);
+        let line = server.wait_log("dynamic_batching is off: ");
+        assert!(
+            line.contains("batches of 2 rows take about ") && line.contains(reason),
+            "{line}"
+        );
+        let told = shortfall(&server, "perceptron");
+        assert!(told.as_str().unwrap().contains(reason), "{told}");
+    }
+}
+
+#[test]
+fn batches_give_their_memory_back_with_the_model() {
+    let mut file = Config::of(&["perceptron"]);
+    // Two loads of it fit, and three do not.
+    let entry = &mut file.json["model_config_list"][0]["config"];
+    entry["dynamic_batching"] = json!({"max_batch": 2});
+    entry["nireq"] = json!(1);
+    let server = file.serve_with(&["--max_bytes_in_flight", "500M"]);
+    let grpc = Grpc::connect(&server);
+    for nireq in [2, 1, 2, 1, 2] {
+        file.json["model_config_list"][0]["config"]["nireq"] = json!(nireq);
+        assert_eq!(file.reload(&server), "201");
+        let batching = config(&grpc, "perceptron").dynamic_batching;
+        assert_eq!(
+            batching.unwrap().preferred_batch_size,
+            [2],
+            "{}",
+            server.log()
+        );
+    }
+}
+
+#[test]
+fn a_request_may_have_as_many_rows_as_its_model_takes() {
+    for (name, flags, (preferred, most)) in [
+        ("perceptron", &[][..], (&[4][..], 1)),
+        ("passthrough_f32", &[], (&[4], 4)),
+        ("passthrough_f32", &["--shape", "(1:6,2)"], (&[4], 6)),
+        ("image_fixed", &[], (&[4], 4)),
+    ] {
+        let server = serve_with(name, r#"{"max_batch":4}"#, flags);
+        let config = config(&Grpc::connect(&server), name);
+        assert_eq!(config.max_batch_size, most, "{name}");
+        assert_eq!(
+            config.dynamic_batching.unwrap().preferred_batch_size,
+            preferred
+        );
+        assert_eq!(shortfall(&server, name), Value::Null);
+    }
+}
+
+#[test]
+fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
+    let server = serve("unpadded", r#"{"max_batch":4,"max_delay_us":300000}"#);
+    let grpc = Grpc::connect(&server);
+    let before = config(&grpc, "unpadded");
+    assert_eq!(
+        (before.max_batch_size, &before.input[0].dims[..]),
+        (1, &[4][..])
+    );
+    let ask = |number: f32| request("unpadded", &[("x", &[1, 4], &[number; 4])]);
+    // Two rows of four: the others are zero, with which it fails.
+    let calls = [1.0, 2.0].map(|number| grpc.call(ask(number)));
+    assert_eq!(
+        calls.map(|call| outputs(call.wait())),
+        [[125.0; 4], [126.0; 4]]
+    );
+    let reason = "a batch of 2 rows failed where each of its requests runs";
+    server.wait_log(reason);
+    let after = config(&grpc, "unpadded");
+    assert_eq!((after.max_batch_size, after.dynamic_batching), (0, None));
+    assert_eq!(after.input[0].dims, [1, 4]);
+    let json = get(&server, "/v2/models/unpadded/config").json();
+    assert_eq!(
+        (&json["max_batch_size"], &json["dynamic_batching"]),
+        (&json!(0), &Value::Null)
+    );
+    let told = shortfall(&server, "unpadded");
+    assert!(
+        told.as_str()
+            .unwrap()
+            .starts_with(&format!("off: {reason}: ")),
+        "{told}"
+    );
+    let run = infer::infer(&server, infer::GRPC, &["unpadded", "--metadata"]);
+    assert!(
+        run.stderr
+            .contains(&format!("dynamic_batching is off: {reason}: ")),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        !run.stderr.contains("Requests that wait run in batches"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn the_time_of_answers_is_measured_for_each_size() {
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":2,"max_delay_us":300000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    for _ in 0..3 {
+        let calls = [grpc.call(row(&[1.0])), grpc.call(row(&[2.0]))];
+        assert_eq!(calls.map(|call| outputs(call.wait())), [[1.0], [2.0]]);
+    }
+    assert_eq!(outputs(grpc.infer(row(&[3.0]))), [3.0]);
+    let found = statistics(&grpc, "passthrough_f32");
+    let of_sizes = found
+        .batch_stats
+        .iter()
+        .map(|it| (it.batch_size, it.compute_output.unwrap()));
+    let of_sizes: Vec<_> = of_sizes.collect();
+    assert_eq!(
+        of_sizes
+            .iter()
+            .map(|(size, it)| (*size, it.count))
+            .collect::<Vec<_>>(),
+        [(1, 1), (2, 3)]
+    );
+    assert!(of_sizes.iter().all(|(_, it)| it.ns > 0), "{of_sizes:?}");
+    let all = found.inference_stats.unwrap().compute_output.unwrap();
+    assert_eq!(of_sizes.iter().map(|(_, it)| it.ns).sum::<u64>(), all.ns);
+}
+
+#[test]
+fn printed_configurations_have_the_limit() {
+    let path = model("dummy");
+    let flags = [
+        "serve",
+        "--print-config",
+        "--model_name",
+        "m",
+        "--model_path",
+        path.to_str().unwrap(),
+    ];
+    let batching = r#"{"max_batch":"auto","max_bytes":"512M"}"#;
+    let run = cli::ovms([&flags[..], &["--dynamic_batching", batching]].concat());
+    let printed: Value = serde_json::from_slice(&run.stdout).expect(&run.stderr);
+    let found = &printed["model_config_list"][0]["config"]["dynamic_batching"];
+    assert_eq!(*found, json!({"max_batch": "auto", "max_bytes": "512M"}));
+}
