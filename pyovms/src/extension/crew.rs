@@ -25,6 +25,9 @@ const LINGER: Duration = Duration::from_millis(100);
 /// The most threads; the server has fewer calls in flight.
 const MAX_THREADS: usize = 1024;
 
+/// Replies that are sent while calls wait, so that the server goes on with them meanwhile.
+const GROUP: usize = 8;
+
 /// The threads.
 pub(super) struct Crew {
     calls: Arc<Calls>,
@@ -45,8 +48,8 @@ struct State {
     running: usize,
     /// When the last of them began, or ended.
     moved: Instant,
-    /// Whether one has ended whose reply may not be sent yet.
-    unsent: bool,
+    /// Orders that have ended since replies were sent.
+    unsent: usize,
     idle: usize,
     threads: usize,
     is_watch_asleep: bool,
@@ -78,7 +81,7 @@ impl State {
     fn ended(&mut self, line: u64) {
         self.running -= 1;
         self.moved = Instant::now();
-        self.unsent = true;
+        self.unsent += 1;
         for order in self.lines.remove(&line).into_iter().flatten().rev() {
             self.orders.push_front(order);
         }
@@ -96,7 +99,7 @@ impl Crew {
                 source: Some(source),
                 running: 0,
                 moved: Instant::now(),
-                unsent: false,
+                unsent: 0,
                 idle: 0,
                 threads: 0,
                 is_watch_asleep: false,
@@ -150,7 +153,9 @@ impl Crew {
             state.ended(line);
         }
         loop {
-            if let Some(order) = state.pop() {
+            if state.unsent < GROUP
+                && let Some(order) = state.pop()
+            {
                 state.running += 1;
                 state.moved = Instant::now();
                 if state.is_watch_asleep {
@@ -162,15 +167,15 @@ impl Crew {
                 }
                 return Some(order);
             }
-            if state.has_ended {
-                return None;
-            }
-            if std::mem::take(&mut state.unsent) {
+            if std::mem::take(&mut state.unsent) > 0 {
                 // Replies of several calls are sent together.
                 drop(state);
                 self.calls.flush();
                 state = self.state();
                 continue;
+            }
+            if state.has_ended {
+                return None;
             }
             let Some(mut source) = state.source.take() else {
                 state.idle += 1;
@@ -226,7 +231,7 @@ impl Crew {
                     state.moved = Instant::now();
                 }
                 // The thread that has said a reply may be the one whose next call takes long.
-                if std::mem::take(&mut state.unsent) || hands_over {
+                if std::mem::take(&mut state.unsent) > 0 || hands_over {
                     drop(state);
                     self.calls.flush();
                     state = self.state();

@@ -42,6 +42,10 @@ use crate::{
 /// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
 const LONG: Duration = Duration::from_secs(5);
 
+/// Orders that are sent while more of a turn are made, so that the worker begins meanwhile. Turns of that many or fewer
+/// are sent as a whole.
+const GROUP: usize = 8;
+
 /// The socket, and what is to be written to it.
 struct Wire {
     /// Followed for what can be read alone: it can be written again whenever the worker reads, which would wake a
@@ -61,6 +65,9 @@ struct Pending {
     messages: Outgoing,
     /// Whether they wait for the task that drains them.
     wait: bool,
+    /// Orders since that task has run, and in the turn before.
+    turn: usize,
+    last_turn: usize,
 }
 
 impl Wire {
@@ -68,7 +75,8 @@ impl Wire {
         std::mem::take(&mut *self.freed.lock())
     }
 
-    /// Sends an order, with those that follow before the caller's task waits: one system call is for all of them.
+    /// Sends an order, with those that follow before the caller's task waits: one system call is for all of them, or for
+    /// each group of many.
     fn send(&self, order: Option<Order>, descriptor: Option<OwnedFd>) {
         let freed = self.take_freed();
         let message = ToWorker { order, freed };
@@ -79,6 +87,11 @@ impl Wire {
         }
         if !std::mem::replace(&mut pending.wait, true) {
             self.waits.notify_one();
+        }
+        pending.turn += 1;
+        if pending.turn.is_multiple_of(GROUP) && pending.last_turn > GROUP {
+            // What is left, and that the worker has gone, is for the task that was notified.
+            let _ = pending.messages.send(self.socket.get_ref());
         }
     }
 
@@ -108,6 +121,7 @@ impl Wire {
         let sent = pending.messages.send(self.socket.get_ref());
         // That the worker has gone is noticed elsewhere.
         pending.wait = sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        pending.last_turn = std::mem::take(&mut pending.turn);
         pending.wait
     }
 }
