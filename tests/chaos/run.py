@@ -56,8 +56,8 @@ class Chaos:
         self.events.append(event)
         detail = await getattr(self, name)(event, *more) or ""
         print(
-            f"{event.begun - self.begun:6.1f} s: {name} {detail}, {time.monotonic() - event.begun:.1f} s, hit {hit(event.hits)}; in all "
-            f"{len(load.steps)} steps, {len(load.failures)} failed, {len(load.lost)} lost, {len(load.wrong)} wrong",
+            f"{event.begun - self.begun:6.1f} s: {name} {detail}, {time.monotonic() - event.begun:.1f} s, hit "
+            f"{hit(event.hits)}; in all {len(load.steps)} steps, {len(load.failures)} failed, {len(load.lost)} lost, {len(load.wrong)} wrong",
             flush=True,
         )
 

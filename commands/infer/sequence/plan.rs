@@ -53,6 +53,8 @@ pub(in crate::infer) struct Plan {
     pub(in crate::infer) goes_on: bool,
     /// Whether the sequence is left open after the last step.
     pub(in crate::infer) stays_open: bool,
+    /// Number of times that a step is sent again.
+    pub(super) retries: u32,
 }
 
 impl Sequence {
@@ -146,6 +148,7 @@ impl Plan {
             files,
             goes_on: args.go_on,
             stays_open: args.no_end,
+            retries: args.retries,
         })
     }
 }
@@ -268,6 +271,21 @@ pub(in crate::infer) struct SequenceArgs {
     /// end it with `--end --sequence-id ID`.
     #[arg(long, requires = "of_a_sequence", conflicts_with_all = ["end", "load"])]
     pub(in crate::infer) no_end: bool,
+
+    /// Send a step of `--sequence` again, up to N times, if its answer does not come
+    ///
+    /// That is: no connection, a connection that breaks, `--timeout`, UNAVAILABLE (503), or RESOURCE_EXHAUSTED (429).
+    /// Between attempts are 0.1 s to 2 s. All attempts of a step have one idempotency key, so that a server with
+    /// `--sequence-store` runs it once; one without a store may run a step twice whose answer was lost.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(..=1000),
+        requires = "sequence"
+    )]
+    pub(in crate::infer) retries: u32,
 
     /// Save the state of the sequence to this file after the last step
     ///
