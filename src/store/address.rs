@@ -122,11 +122,11 @@ fn of_redis(text: &str) -> Option<String> {
     if text.contains(['@', '/']) || text.is_empty() {
         return None;
     }
-    let (host, port) = text.split_once(':').unwrap_or((text, "6379"));
-    let (host, port) = match SCHEMES.iter().any(|(scheme, _)| *scheme == host) {
-        true => (port, "6379"),
-        false => (host, port),
+    let place = match text.split_once(':') {
+        Some((scheme, rest)) if SCHEMES.iter().any(|(known, _)| *known == scheme) => rest,
+        _ => text,
     };
+    let (host, port) = place.split_once(':').unwrap_or((place, "6379"));
     let is_host = |name: &str| {
         let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
         !name.is_empty() && name.chars().all(fits)
@@ -312,11 +312,28 @@ mod tests {
             [
                 "redis+tls://h", "redis+ssl://:secret@h", "redis-cluster://h:1", "redis+sentinel://h/mymaster",
                 "unix:///run/redis.sock", "redis+unix:///run/redis.sock", "UNIX:///run/redis.sock",
-                "redis://a,unix:///b", "memory://", "h:6379", "localhost", "redis:h", "redis", "h:x", "user:pass",
+                "redis://a,unix:///b", "memory://", "h:6379", "localhost", "redis:h", "redis:h:1", "redis", "h:x", "user:pass",
             ]
             .map(|text| format!("{text}: {}", hint(text)))
             .join("\n"),
-            @""
+            @"
+        redis+tls://h: write rediss:// for TLS
+        redis+ssl://:secret@h: write rediss:// for TLS
+        redis-cluster://h:1: write redis://NODE1,redis://NODE2 for a cluster, or redis://NODE?cluster=true
+        redis+sentinel://h/mymaster: Sentinel is not asked: write redis://HOST:PORT of the primary, or of an address that follows it
+        unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        redis+unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        UNIX:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        redis://a,unix:///b: 
+        memory://: leave sequence_store out, and sequences are in the memory of the server
+        h:6379: write redis://h:6379 for Redis
+        localhost: write redis://localhost:6379 for Redis
+        redis:h: write redis://h:6379 for Redis
+        redis:h:1: write redis://h:1 for Redis
+        redis: write redis://redis:6379 for Redis
+        h:x: 
+        user:pass: 
+        "
         );
         assert!(!hint("redis+ssl://:secret@h").contains("secret"));
     }
