@@ -115,13 +115,17 @@ impl Proxy {
         let folder = tempfile::tempdir().expect("a folder for its file");
         let ports = free_ports();
         let mut text = include_str!("haproxy.cfg").replace("@BALANCE@", balance);
-        for (name, port, peers) in [
+        let sides = [
             ("with", ports[0], sides[0]),
             ("without", ports[1], sides[1]),
-        ] {
-            text += &format!("\nlisten {name}\n    bind 127.0.0.1:{port} proto h2\n");
+        ];
+        for (name, port, peers) in sides {
+            let mut add = |line: String| text.extend([line, "\n".to_owned()]);
+            add(format!("\nlisten {name}"));
+            add(format!("    bind 127.0.0.1:{port} proto h2"));
             for (place, peer) in peers.iter().enumerate() {
-                text += &format!("    server s{place} 127.0.0.1:{} proto h2\n", peer.port());
+                let port = peer.port();
+                add(format!("    server s{place} 127.0.0.1:{port} proto h2"));
             }
         }
         let path = folder.path().join("haproxy.cfg");
