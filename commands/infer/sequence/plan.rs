@@ -77,6 +77,7 @@ impl Sequence {
         api: Api,
     ) -> Result<Option<Self>, Failure> {
         refuse_no_end(args)?;
+        refuse_retries(args)?;
         let id = args.sequence_id;
         let control = match (args.start, args.go_on, args.end) {
             _ if args.sequence => None,
@@ -160,6 +161,18 @@ fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
             let hint =
                 "`--start` and `--continue` alone leave a sequence open anyway; omit `--no-end`";
             Err(Failure::usage("`--no-end` needs `--sequence`").hint(hint))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses retries of single requests: clap does not see that a flag which excludes `--sequence` is no replacement.
+fn refuse_retries(args: &SequenceArgs) -> Result<(), Failure> {
+    match args.retries > 0 && !args.sequence {
+        true => {
+            let hint = "`--start`, `--continue` and `--end` send one request, once; `ovms infer --sequence --no-end` sends \
+                        its steps again and leaves the sequence open";
+            Err(Failure::usage("`--retries` needs `--sequence`").hint(hint))
         }
         false => Ok(()),
     }

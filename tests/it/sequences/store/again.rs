@@ -237,10 +237,19 @@ fn what_is_refused_for_good_is_not_sent_again() {
     let run = ended(spawn(at(server.port, GRPC).arg(MODEL).args(args)));
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(!run.stderr.contains("again in"), "{}", run.stderr);
-    // Nobody listens there, which the metadata of the model tells first.
+    // Single requests have no attempts, with or without a sequence.
     let (nobody, _) = free_ports();
-    let args = ["-i=x=[[1,1,1,1]]", "--retries=5"];
-    let run = ended(spawn(at(nobody, GRPC).arg(MODEL).args(args)));
-    assert_eq!(run.code, Some(64), "{}", run.stderr);
-    assert!(run.stderr.contains("--sequence"), "{}", run.stderr);
+    for (more, expected) in [
+        (&["--start"][..], "error: `--retries` needs `--sequence`\n"),
+        (
+            &["--continue", "--sequence-id=7"],
+            "required arguments were not provided",
+        ),
+        (&[], "required arguments were not provided"),
+    ] {
+        let args = ["-i=x=[[1,1,1,1]]", "--retries=5"];
+        let run = ended(spawn(at(nobody, GRPC).arg(MODEL).args(args).args(more)));
+        assert_eq!(run.code, Some(64), "{}", run.stderr);
+        assert!(run.stderr.contains(expected), "{}", run.stderr);
+    }
 }
