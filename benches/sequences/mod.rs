@@ -1,10 +1,12 @@
 //! Cost of sequences: a request in one against the same request without, an idle sequence, many
-//! sequences against few, a start with an end, steps of several as one inference, and a store.
+//! sequences against few, a start with an end, steps of several as one inference, a store, and replicas behind a
+//! proxy.
 //!
 //! Here each inference is computed by the thread that requests it. Several threads on one
 //! inference spin while they wait for each other, and on a machine with other work that takes far
 //! more time than the work under measurement, with sequences and without.
 
+mod proxy;
 mod store;
 
 use ovms::{
@@ -106,6 +108,7 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows.extend(live(&runtime, lengths));
     rows.extend(batched(&runtime, lengths));
     rows.extend(store::run(&runtime, lengths));
+    rows.extend(proxy::run(&runtime, lengths));
     rows
 }
 

@@ -71,18 +71,7 @@ fn row(
     id: u64,
     url: &str,
 ) -> Row {
-    let with_store = |_| {
-        serve(&[
-            "--stateful",
-            "--sequence_cleaner_poll_wait_minutes",
-            "0",
-            "--sequence_store",
-            url,
-            "--sequence_durability",
-            durability,
-        ])
-    };
-    let with: Vec<Peer> = (0..replicas).map(with_store).collect();
+    let with: Vec<Peer> = (0..replicas).map(|_| with_store(url, durability)).collect();
     let without = [stateful(USUAL)];
     let sides = [&with[..], &without].map(|peers| -> Vec<Client> {
         peers
@@ -116,8 +105,21 @@ fn row(
     Row::difference(name, [side("with", with), side("without", without)])
 }
 
+/// Serves the model with a store.
+pub(super) fn with_store(url: &str, durability: &str) -> Peer {
+    serve(&[
+        "--stateful",
+        "--sequence_cleaner_poll_wait_minutes",
+        "0",
+        "--sequence_store",
+        url,
+        "--sequence_durability",
+        durability,
+    ])
+}
+
 /// Sends requests one after the other, to each server in turn; returns the median of their times.
-fn p50(runtime: &Runtime, calls: &[EncodedRequest<'_>], count: usize) -> f64 {
+pub(super) fn p50(runtime: &Runtime, calls: &[EncodedRequest<'_>], count: usize) -> f64 {
     runtime.block_on(async {
         let mut took = Vec::with_capacity(count);
         for call in calls.iter().cycle().take(count) {
@@ -130,7 +132,7 @@ fn p50(runtime: &Runtime, calls: &[EncodedRequest<'_>], count: usize) -> f64 {
 }
 
 /// A Redis server that writes its log each second; killed on drop.
-struct Redis {
+pub(super) struct Redis {
     child: Child,
     port: u16,
     _folder: TempDir,
@@ -138,7 +140,7 @@ struct Redis {
 
 impl Redis {
     /// Starts it, or says why there is none.
-    fn start() -> Result<Self, String> {
+    pub(super) fn start() -> Result<Self, String> {
         let program =
             process::tool("redis-server").ok_or("no redis-server in target/tools/bin or PATH")?;
         let folder = tempfile::tempdir().expect("a folder for its log");
@@ -186,7 +188,7 @@ impl Redis {
         (0..lengths.pairs).map(|_| turn()).collect()
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 }

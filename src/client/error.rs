@@ -113,6 +113,13 @@ impl ServerError {
         }
     }
 
+    /// Returns whether a proxy has no answer of the server.
+    pub fn is_of_gateway(&self) -> bool {
+        use reqwest::StatusCode;
+        let gateway = [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
+        matches!(self.code, ServerErrorCode::Http(status) if gateway.contains(&status))
+    }
+
     /// Returns whether the server asks for a credential, or for another one.
     pub fn is_unauthenticated(&self) -> bool {
         match self.code {

@@ -76,8 +76,14 @@ impl Engine {
         let _place = self.enter_flight()?;
         let (stateful, found) = self.stateful(model, version)?;
         let unknown = || explain(SequenceRefusal::Unknown);
-        let held = stateful.holder(&found, id);
-        let site = held.or(found.keeper().map(|_| found)).ok_or_else(unknown)?;
+        let site = match stateful.holder(&found, id) {
+            Some(held) => held,
+            None => {
+                // So that a client learns before it starts one that it cannot be saved.
+                found.loaded.variables()?;
+                found.keeper().map(|_| found).ok_or_else(unknown)?
+            }
+        };
         site.loaded.variables()?;
         let control = SequenceControl::Next;
         let command = SequenceCommand { id, control };

@@ -14,7 +14,8 @@ pub enum StoreAddress {
         /// Whether each write reaches the disk before it counts.
         fsync: bool,
     },
-    /// `redis://…` or `rediss://…`; several with commas between them are nodes of a cluster.
+    /// `redis://…` or `rediss://…`, also as `valkey://…` or `valkeys://…`; several with commas between them are nodes of
+    /// a cluster.
     Redis(RedisAddress),
 }
 
@@ -52,6 +53,86 @@ impl StoreAddressError {
     pub fn hint(&self) -> Option<String> {
         self.hint.clone()
     }
+}
+
+/// Schemes of addresses, and what each is here.
+const SCHEMES: [(&str, &str); 4] = [
+    ("redis", "redis"),
+    ("rediss", "rediss"),
+    ("valkey", "redis"),
+    ("valkeys", "rediss"),
+];
+
+/// Schemes that others have for Redis, and the next step for each.
+const OTHER_SCHEMES: [(&[&str], &str); 5] = [
+    (
+        &[
+            "redis+tls",
+            "redis+ssl",
+            "redis-tls",
+            "valkey+tls",
+            "valkey+ssl",
+            "tls",
+        ],
+        "write rediss:// for TLS",
+    ),
+    (
+        &[
+            "redis-cluster",
+            "redis+cluster",
+            "rediss+cluster",
+            "valkey-cluster",
+        ],
+        "write redis://NODE1,redis://NODE2 for a cluster, or redis://NODE?cluster=true",
+    ),
+    (
+        &["redis-sentinel", "redis+sentinel", "sentinel"],
+        "Sentinel is not asked: write redis://HOST:PORT of the primary, or of an address that follows it",
+    ),
+    (
+        &["unix", "redis+unix", "redis-socket", "valkey+unix"],
+        "Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT",
+    ),
+    (
+        &["memory", "mem", "none"],
+        "leave sequence_store out, and sequences are in the memory of the server",
+    ),
+];
+
+/// Returns an address with the scheme as it is known here; an error names one that is not.
+fn with_known_scheme(address: &str) -> Result<String, &str> {
+    let (scheme, rest) = address.split_once("://").ok_or("")?;
+    let is_named = |(name, _): &&(&str, &str)| scheme.eq_ignore_ascii_case(name);
+    let known = SCHEMES.iter().find(is_named);
+    known
+        .map(|(_, known)| format!("{known}://{rest}"))
+        .ok_or(scheme)
+}
+
+/// Returns the next step for an address of something like Redis whose beginning is wrong.
+fn of_redis(text: &str) -> Option<String> {
+    if let Some((scheme, _)) = text.split_once("://") {
+        let scheme = scheme.to_ascii_lowercase();
+        let mut others = OTHER_SCHEMES.iter();
+        return others
+            .find(|(names, _)| names.contains(&&*scheme))
+            .map(|(_, hint)| (*hint).to_owned());
+    }
+    // No hint repeats a password.
+    if text.contains(['@', '/']) || text.is_empty() {
+        return None;
+    }
+    let place = match text.split_once(':') {
+        Some((scheme, rest)) if SCHEMES.iter().any(|(known, _)| *known == scheme) => rest,
+        _ => text,
+    };
+    let (host, port) = place.split_once(':').unwrap_or((place, "6379"));
+    let is_host = |name: &str| {
+        let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
+        !name.is_empty() && name.chars().all(fits)
+    };
+    let is_port = port.parse::<u16>().is_ok();
+    (is_host(host) && is_port).then(|| format!("write redis://{host}:{port} for Redis"))
 }
 
 /// Returns the address that the path of a folder stands for.
@@ -109,7 +190,7 @@ impl FromStr for StoreAddress {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = |reason: String| StoreAddressError {
             reason,
-            hint: of_folder(text),
+            hint: of_folder(text).or_else(|| of_redis(text)),
         };
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let mut options: Vec<_> = form_urlencoded::parse(query.as_bytes())
@@ -127,7 +208,9 @@ impl FromStr for StoreAddress {
                 "option {name} is {other}, not true or false"
             ))),
         };
-        let address = if let Some(path) = place.strip_prefix("file://") {
+        let of_file = place.split_once("://");
+        let of_file = of_file.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"));
+        let address = if let Some((_, path)) = of_file {
             if !path.starts_with('/') {
                 return Err(refused("the folder is not an absolute path".to_owned()));
             }
@@ -135,16 +218,15 @@ impl FromStr for StoreAddress {
             let folder = path.into();
             Self::Files { folder, fsync }
         } else {
-            let nodes: Vec<String> = place.split(',').map(str::to_owned).collect();
+            let nodes = place.split(',').map(with_known_scheme);
+            let nodes = nodes.collect::<Result<Vec<_>, _>>();
+            let nodes = nodes.map_err(|scheme| {
+                refused(match scheme {
+                    "" => "it has no scheme".to_owned(),
+                    scheme => format!("unknown scheme {scheme}://"),
+                })
+            })?;
             for node in &nodes {
-                let known = ["redis://", "rediss://"];
-                let scheme = known.iter().find(|scheme| node.starts_with(**scheme));
-                if scheme.is_none() {
-                    return Err(refused(match node.split_once("://") {
-                        Some((scheme, _)) => format!("unknown scheme {scheme}://"),
-                        None => "it has no scheme".to_owned(),
-                    }));
-                }
                 if node.as_str().into_connection_info().is_err() {
                     return Err(refused(
                         "it has no host, or another part is not valid".to_owned(),
@@ -190,6 +272,11 @@ mod tests {
             ("redis://h", "redis://h"),
             ("rediss://user:pass@h:1/2?wait=1", "rediss://h:1/2"),
             ("redis://:p@a:1,redis://:p@b:2", "redis://a:1,redis://b:2"),
+            ("valkey://h:1", "redis://h:1"),
+            ("valkeys://user:pass@h", "rediss://h"),
+            ("REDIS://h", "redis://h"),
+            ("Rediss://h,VALKEYS://i", "rediss://h,rediss://i"),
+            ("FILE:///var/lib/s", "file:///var/lib/s"),
             ("file:///var/lib/s?fsync=true", "file:///var/lib/s"),
         ] {
             let address = parse(text).unwrap();
@@ -213,15 +300,42 @@ mod tests {
         assert!(
             relative.starts_with("write file:///") && relative.ends_with("/states for the folder")
         );
-        for other in [
-            "",
-            "h:6379",
-            "http://h",
-            "user:pass@h/1",
-            "file:///x?wait=1",
-        ] {
+        for other in ["", "http://h", "://h", "user:pass@h/1", "file:///x?wait=1"] {
             assert_eq!(hint(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_others_write_for_redis_has_a_hint() {
+        let hint = |text: &str| parse(text).unwrap_err().hint().unwrap_or_default();
+        insta::assert_snapshot!(
+            [
+                "redis+tls://h", "redis+ssl://:secret@h", "redis-cluster://h:1", "redis+sentinel://h/mymaster",
+                "unix:///run/redis.sock", "redis+unix:///run/redis.sock", "UNIX:///run/redis.sock",
+                "redis://a,unix:///b", "memory://", "h:6379", "localhost", "redis:h", "redis:h:1", "redis", "h:x", "user:pass",
+            ]
+            .map(|text| format!("{text}: {}", hint(text)))
+            .join("\n"),
+            @"
+        redis+tls://h: write rediss:// for TLS
+        redis+ssl://:secret@h: write rediss:// for TLS
+        redis-cluster://h:1: write redis://NODE1,redis://NODE2 for a cluster, or redis://NODE?cluster=true
+        redis+sentinel://h/mymaster: Sentinel is not asked: write redis://HOST:PORT of the primary, or of an address that follows it
+        unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        redis+unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        UNIX:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        redis://a,unix:///b: 
+        memory://: leave sequence_store out, and sequences are in the memory of the server
+        h:6379: write redis://h:6379 for Redis
+        localhost: write redis://localhost:6379 for Redis
+        redis:h: write redis://h:6379 for Redis
+        redis:h:1: write redis://h:1 for Redis
+        redis: write redis://redis:6379 for Redis
+        h:x: 
+        user:pass: 
+        "
+        );
+        assert!(!hint("redis+ssl://:secret@h").contains("secret"));
     }
 
     #[test]

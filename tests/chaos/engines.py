@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import csv
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
@@ -135,8 +137,10 @@ class Link:
 
     def __init__(self, target):
         (self.port,) = free_ports(1)
-        self.target, self.whole, self.flows, self.writers, self.ways = target, True, asyncio.Event(), set(), []
-        self.flows.set()
+        self.target, self.writers, self.ways = target, set(), []
+        # The two directions, and what an event has met: connections dropped and refused, or bytes held.
+        self.out, self.back, self.met = asyncio.Event(), asyncio.Event(), 0
+        self.heal()
 
     async def open(self):
         """Begin to listen."""
@@ -147,9 +151,11 @@ class Link:
         """Pass on the bytes of one connection, both ways, until a side ends."""
         try:
             if not self.whole:
+                self.met += 1
                 return
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-            ways = [asyncio.create_task(way) for way in (self.pump(reader, far_writer), self.pump(far_reader, writer))]
+            pumps = self.pump(reader, far_writer, self.out), self.pump(far_reader, writer, self.back)
+            ways = [asyncio.create_task(way) for way in pumps]
             # One that holds bytes back goes on by itself.
             self.ways += ways
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -159,29 +165,33 @@ class Link:
         finally:
             writer.transport.abort()
 
-    async def pump(self, reader, writer):
+    async def pump(self, reader, writer, flows):
         """Pass on the bytes of one direction."""
         self.writers.add(writer)
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                await self.flows.wait()
+                self.met += 0 if flows.is_set() else len(data)
+                await flows.wait()
                 writer.write(data)
         self.writers.discard(writer)
 
     def cut(self):
         """Drop all connections, and refuse new ones."""
-        self.whole = False
+        self.whole, self.met = False, len(self.writers)
         for each in self.writers:
             each.transport.abort()
 
-    def hold(self):
-        """Let no more bytes through; they stay."""
-        self.flows.clear()
+    def hold(self, *directions):
+        """Let no more bytes through, both ways if no direction is given; they stay."""
+        self.met = 0
+        for flows in directions or (self.out, self.back):
+            flows.clear()
 
     def heal(self, target=None):
         """Let everything through, to another server if one is given."""
         self.target, self.whole = target or self.target, True
-        self.flows.set()
+        self.out.set()
+        self.back.set()
 
 
 class Replica(Process):
@@ -243,10 +253,28 @@ class Fleet:
         assert "No such" not in answer and "nvalid" not in answer, (command, answer)
         return answer
 
-    async def slots(self, replica):
-        """Requests in flight and state of a slot in both backends."""
-        lines = [line.split(",") for line in (await self.haproxy("show stat")).splitlines()]
-        return [(int(line[4]), line[17]) for line in lines if len(line) > 17 and line[1] == replica.slot]
+    async def servers(self):
+        """The counters of all servers of both backends."""
+        lines = (await self.haproxy("show stat")).removeprefix("# ").splitlines()
+        return [server for server in csv.DictReader(lines) if server["svname"] in SLOTS]
+
+    async def flying(self, replica):
+        """The number of requests that a replica has."""
+        return sum(int(server["scur"]) for server in await self.servers() if server["svname"] == replica.slot)
+
+    async def have(self, status):
+        """The slots that have a status in both backends."""
+        slots = Counter(server["svname"] for server in await self.servers() if server["status"].split()[0] == status)
+        return {slot for slot, backends in slots.items() if backends == 2}
+
+    async def unanswered(self):
+        """How many requests were sent to each slot from which nothing came back."""
+        counts = Counter()
+        for server in await self.servers():
+            answered = sum(int(server[f"hrsp_{kind}"]) for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other"))
+            # One whose connection cannot be made is sent to another slot.
+            counts[server["svname"]] += int(server["stot"]) - int(server["wredis"]) - answered
+        return +counts
 
     async def state(self, replica, state):
         """Tell both backends what to do with a slot."""
@@ -263,7 +291,7 @@ class Fleet:
         await self.state(replica, "ready")
 
         async def up():
-            return [state for _, state in await self.slots(replica)] == ["UP", "UP"]
+            return replica.slot in await self.have("UP")
 
         await until(up, f"HAProxy does not see {replica.name}")
 
@@ -272,7 +300,7 @@ class Fleet:
         await self.state(replica, "drain")
 
         async def idle():
-            return not any(flying for flying, _ in await self.slots(replica))
+            return not await self.flying(replica)
 
         await until(idle, f"{replica.name} is not idle")
         await replica.stop()

@@ -1,6 +1,7 @@
 """The load of the chaos test: sequences over four APIs, each answer compared with what one server says."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -172,6 +173,8 @@ class Load:
     def __init__(self, client, table, live, rate, seed):
         self.client, self.table, self.pause, self.random = client, table, live / rate, random.Random(seed)
         self.live, self.stopping, self.ids, self.counts = live, False, itertools.count(1 << 40), Counter()
+        # Attempts without an answer yet, the number of answers by slot, and the sign for all to go on.
+        self.flying, self.slots, self.rushing = set(), Counter(), asyncio.Event()
         # Times of steps: of all, and of those on the replica of the step before, or on another one.
         self.steps, self.stayed, self.moved = [], [], []
         self.failures, self.wrong, self.refused, self.lost = [], [], [], []
@@ -212,13 +215,28 @@ class Load:
             id, slot = answer.id, answer.slot
             if last:
                 return
-            await asyncio.sleep(0 if self.stopping else self.random.uniform(0, 2 * self.pause))
+            await self.wait(0 if self.stopping else self.random.uniform(0, 2 * self.pause))
+
+    async def wait(self, seconds):
+        """Wait for the next step, which comes at once in a rush."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.rushing.wait()
+
+    def rush(self):
+        """Let each sequence that waits send its next step now."""
+        self.rushing.set()
+        self.rushing.clear()
 
     async def commit(self, api, frame, id, mark):
         """Send one step until there is an answer, under one key."""
         key, begun = os.urandom(8).hex(), time.monotonic()
         while True:
+            attempt = object()
+            self.flying.add(attempt)
             answer = await self.client.step(api, frame, id, mark, key)
+            self.flying.remove(attempt)
+            self.slots[answer.slot] += not answer.error
             if not answer.again or answer.came - begun > PATIENCE:
                 answer.took = answer.came - begun
                 self.steps.append(answer.took)

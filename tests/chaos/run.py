@@ -3,8 +3,9 @@
     python run.py chaos --seconds 600
 
 Prints what was done, and what came of it in one line that begins with `figures`. It ends with 1 if an answer was wrong
-(a step was committed twice, or not at all), a sequence was lost, or a request failed that was not in flight on a replica
-as it went away. A seed gives the same events.
+(a step was committed twice, or not at all), a sequence was lost, a request failed that was not in flight on a replica
+as it went away, of which HAProxy's counters tell the number, or an event has hit nothing, such as a kill of a replica
+without requests. A seed gives the same events.
 """
 
 import argparse
@@ -16,32 +17,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from engines import Fleet, Link, Redis, Replica, ask, ended, free_ports, until
+from evidence import Event, Verdict
+from evidence import told as hit
 from load import OUTDATED, Client, Load, right_answers
 
 # Replicas of the fleet between events.
 USUAL = 3
-# How the line with the figures of a scenario begins.
-FIGURES = "  figures: "
-# A request waits ten seconds for its store; if that is away for longer, it may fail.
-SHORT, LONG = 6.0, 13.0
-
-
-@dataclass
-class Event:
-    """Something that happened, and the slot whose requests may fail for it if they were sent before it was over."""
-
-    name: str
-    begun: float
-    slot: str = ""
-    over: float = 0.0
-
-    def excuses(self, failure):
-        """Whether a request failed for this."""
-        return failure.slot in ("", self.slot) and failure.sent <= self.over and failure.came >= self.begun
+# How the lines with the events and the figures of a scenario begin.
+EVENTS, FIGURES = "  events: ", "  figures: "
+# A request waits ten seconds for its store; if that is away for longer, it may fail, and says so.
+SHORT, LONG, STORE_LIMIT = 6.0, 13.0, 9.5
+STORE_AWAY = "Sequence store is not available"
+# How many requests a replica has as it goes away, at least.
+FEW = 3
 
 
 class Chaos:
@@ -65,77 +56,161 @@ class Chaos:
         self.events.append(event)
         detail = await getattr(self, name)(event, *more) or ""
         print(
-            f"{event.begun - self.begun:6.1f} s: {name} {detail}, {time.monotonic() - event.begun:.1f} s; in all "
-            f"{len(load.steps)} steps, {len(load.failures)} failed, {len(load.lost)} lost, {len(load.wrong)} wrong",
+            f"{event.begun - self.begun:6.1f} s: {name} {detail}, {time.monotonic() - event.begun:.1f} s, hit "
+            f"{hit(event.hits)}; in all {len(load.steps)} steps, {len(load.failures)} failed, {len(load.lost)} lost, {len(load.wrong)} wrong",
             flush=True,
         )
 
-    async def scale(self, _):
+    async def came(self, event, change):
+        """Make a change that brings replicas, wait until each has answered a step, and count those that came and went."""
+        before, answers = list(self.fleet.replicas), Counter(self.load.slots)
+        await change
+        new = [each for each in self.fleet.replicas if each not in before]
+        for each in new:
+
+            async def answered():
+                return self.load.slots[each.slot] > answers[each.slot]
+
+            await until(answered, f"{each.name} has no request")
+        gone = [each for each in before if each not in self.fleet.replicas]
+        # In order: it was idle, and its exit code is 0.
+        assert all(each.popen.returncode == 0 for each in gone)
+        assert await self.fleet.have("UP") == {each.slot for each in self.fleet.replicas}
+        for what, replicas in (("replicas came", new), ("went", gone)):
+            if replicas:
+                event.hits[what] += len(replicas)
+
+    async def scale(self, event):
         """3, 5, 2, 3 replicas."""
         for count in (5, 2, USUAL):
-            await self.fleet.scale(count)
+            await self.came(event, self.fleet.scale(count))
+            assert len(self.fleet.replicas) == count
             await asyncio.sleep(0.5)
+        assert (event.hits["replicas came"], event.hits["went"]) == (3, 3)
 
-    async def rolling(self, _):
+    async def rolling(self, event):
         """Each replica is replaced by a new one."""
         for old in list(self.fleet.replicas):
-            await self.fleet.admit(await self.fleet.launch())
-            await self.fleet.retire(old)
 
-    async def kill(self, event):
+            async def replaced(old=old):
+                await self.fleet.admit(await self.fleet.launch())
+                await self.fleet.retire(old)
+
+            await self.came(event, replaced())
+        assert event.hits["replicas came"] == event.hits["went"] == USUAL
+
+    async def has(self, replica, count=1, held=False):
+        """Wait until HAProxy has so many requests on a replica, and bytes of it are held if they are to be."""
+
+        async def busy():
+            return await self.fleet.flying(replica) >= count and (not held or replica.link.met)
+
+        await until(busy, f"{replica.name} has no requests")
+
+    async def kill(self, event, *held):
         """A replica dies in the midst of its steps."""
         replica = self.random.choice(self.fleet.replicas)
-        event.slot, event.begun = replica.slot, time.monotonic()
+        if held:
+            replica.link.hold(*(getattr(replica.link, way) for way in held))
+        self.load.rush()
+        await self.has(replica, FEW, held)
+        # It has ended when this returns, and nothing is sent meanwhile.
+        since = time.monotonic()
         replica.kill()
-        # What is sent a moment later meets a connection that is about to close.
-        event.over = time.monotonic() + 0.05
+        event.fails(replica.slot, since, time.monotonic())
+        event.hits["replicas killed"] += replica.popen.returncode == -signal.SIGKILL
+        if held:
+            event.hits["bytes held"] = replica.link.met
         await asyncio.sleep(1)
+        # What it had sent arrives now, after others have gone on.
+        replica.link.heal()
         await self.fleet.forget(replica)
-        await self.fleet.scale(USUAL)
+        await self.came(Event("", 0), self.fleet.scale(USUAL))
         return replica.name
+
+    async def kill_before(self, event):
+        """A replica dies whose steps have not reached Redis; they do later."""
+        return await self.kill(event, "out")
+
+    async def kill_after(self, event):
+        """A replica dies whose steps Redis has, and does not know it."""
+        return await self.kill(event, "back")
 
     async def pause(self, event):
         """A replica stalls, others get its requests, and then it goes on as if nothing had been."""
         replica, seconds = self.random.choice(self.fleet.replicas), self.random.uniform(1.5, 7)
-        event.slot = replica.slot
+        begun = time.monotonic()
         replica.popen.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(1)
+
+        async def down():
+            return replica.slot in await self.fleet.have("DOWN")
+
+        await self.has(replica, FEW)
+        # From then on it gets no more of them.
+        await until(down, f"HAProxy does not see that {replica.name} stalls")
+        since = time.monotonic()
         for backend in ("rest", "grpc"):
             await self.fleet.haproxy(f"shutdown sessions server {backend}/{replica.slot}")
-        await asyncio.sleep(seconds - 1)
+        event.fails(replica.slot, since, time.monotonic())
+        await asyncio.sleep(max(0, begun + seconds - time.monotonic()))
+        event.hits["replicas halted"] += halted(replica.popen.pid)
         replica.popen.send_signal(signal.SIGCONT)
-        event.over = time.monotonic()
-        await asyncio.sleep(1)
+        answers = self.load.slots[replica.slot]
+
+        async def back():
+            return self.load.slots[replica.slot] > answers
+
+        await until(back, f"{replica.name} does not come back")
         return f"{replica.name} for {seconds:.1f} s"
 
-    async def redis_kill(self, _):
-        """Redis dies, and comes back with its folder."""
+    async def redis_kill(self, event):
+        """Redis dies in the midst of steps, and comes back with its folder."""
+        self.load.rush()
+
+        async def busy():
+            return len(self.load.flying) >= FEW
+
+        await until(busy, "nothing is sent")
+        event.hits["requests in flight"] = len(self.load.flying)
         self.redis.kill()
+        event.hits["stores killed"] += self.redis.popen.returncode == -signal.SIGKILL
         await asyncio.sleep(self.random.uniform(0.2, 2))
         self.redis = await Redis(self.folder, self.redis.port).ready()
+        answers = self.load.slots.total()
+
+        async def on():
+            return self.load.slots.total() > answers
+
+        await until(on, "nothing goes on")
 
     async def cut(self, event, way=Link.cut):
         """The connections between a replica and Redis end, and no new ones can be made."""
         replica = self.random.choice(self.fleet.replicas)
         short = self.options.seconds < 100 or self.random.random() < 0.7
         seconds = self.random.uniform(0.5, SHORT) if short else LONG
+        since = time.monotonic()
         way(replica.link)
         await asyncio.sleep(seconds)
+        await self.has(replica)
+        event.hits["requests that waited"] += await self.fleet.flying(replica)
+        event.hits["bytes held" if way is Link.hold else "connections cut"] += replica.link.met
         replica.link.heal()
         if not short:
-            event.slot, event.over = replica.slot, time.monotonic()
+            event.fails(replica.slot, since, time.monotonic(), STORE_AWAY, STORE_LIMIT)
         return f"{replica.name} for {seconds:.1f} s"
 
     async def hold(self, event):
         """Bytes between a replica and Redis come late."""
         return await self.cut(event, Link.hold)
 
-    async def failover(self, _, second, replication, wait):
+    async def failover(self, event, second, replication, wait):
         """Redis dies, and what followed it takes its place; it lags unless it is waited for."""
         if not wait:
             replication.hold()
             await asyncio.sleep(1.5)
+            event.hits["bytes of replication held"] = replication.met
         self.redis.kill()
+        event.hits["stores killed"] += 1
         replication.cut()
         await until(lambda: promoted(second), "Redis does not take over")
         if wait:
@@ -143,26 +218,25 @@ class Chaos:
         for replica in self.fleet.replicas:
             replica.link.cut()
             replica.link.heal(second.port)
+            event.hits["replicas moved"] += 1
 
-    async def end(self, may_lose=False):
+    async def end(self, planned, may_lose=False):
         """End the load and print what came of it; gives the number of violations."""
         seconds = time.monotonic() - self.loaded
         await self.load.end()
         await self.client.close()
         await self.fleet.scale(0)
-        load, excused, bad = self.load, Counter(), []
-        for failure in load.failures:
-            reason = next((event.name for event in self.events if event.excuses(failure)), None)
-            excused[reason] += 1
-            bad += [] if reason else [failure]
-        kinds = {"wrong": load.wrong, "refused": load.refused, "failed for no reason": bad}
+        load, verdict = self.load, Verdict(self.events, planned, self.load.failures, await self.fleet.unanswered())
+        kinds = {"wrong": load.wrong, "refused": load.refused, "failed for no reason": verdict.bad}
         kinds |= {} if may_lose else {"lost": load.lost}
         for kind, answers in kinds.items():
             for answer in answers[:10]:
                 where = f"at {answer.sent - self.begun:.2f} s for {answer.came - answer.sent:.2f} s, {answer.slot}"
                 print(f"  VIOLATION {kind}, {where}: {answer.error}")
-        print(f"  failed and sent again: {dict(excused)}\n{FIGURES}{self.figures(seconds, len(bad))}", flush=True)
-        return sum(map(len, kinds.values()))
+        for violation in verdict.violations:
+            print(f"  VIOLATION {violation}")
+        print(f"{EVENTS}{verdict.summary()}\n{FIGURES}{self.figures(seconds, len(verdict.bad))}", flush=True)
+        return sum(map(len, kinds.values())) + len(verdict.violations)
 
     def figures(self, seconds, bad):
         """The outcome, for the page of figures."""
@@ -174,6 +248,12 @@ class Chaos:
             f"{median(load.stayed)} on the replica of the step before, {median(load.moved)} of {len(load.moved)} steps on "
             f"another one; p99 {steps[len(steps) * 99 // 100] * 1e3:.0f} ms, longest {steps[-1]:.1f} s"
         )
+
+
+def halted(process):
+    """Whether all threads of a process are."""
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
 
 
 def median(times):
@@ -192,11 +272,11 @@ async def chaos(test):
     options, deck = test.options, []
     await test.begin(options.live, options.rate)
     end = time.monotonic() + options.seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end or len(test.events) < len(options.events):
         deck = deck or test.random.sample(options.events, len(options.events))
         await test.happen(deck.pop())
         await asyncio.sleep(0.5)
-    return await test.end()
+    return await test.end(options.events)
 
 
 async def failover(test, wait=False):
@@ -209,7 +289,7 @@ async def failover(test, wait=False):
     await test.begin(60, 60, redis=first, store="?wait=1" if wait else "")
     await test.happen("failover", second, replication, wait)
     await asyncio.sleep(3)
-    violations = await test.end(may_lose=not wait)
+    violations = await test.end(["failover"], may_lose=not wait)
     return violations or told(test.load.lost, not wait)
 
 
@@ -225,7 +305,7 @@ async def interval(test):
     lost = len(test.load.lost)
     await test.happen("kill")
     await asyncio.sleep(6)
-    return lost + (await test.end(may_lose=True) or told(test.load.lost, True))
+    return lost + (await test.end(["scale", "kill"], may_lose=True) or told(test.load.lost, True))
 
 
 def told(lost, expected):
@@ -258,7 +338,7 @@ def main():
     """Read the command line, and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     scenarios = {each.__name__: each for each in (chaos, failover, failover_wait, interval)}
-    events = ["scale", "rolling", "kill", "pause", "redis_kill", "cut", "hold"]
+    events = ["scale", "rolling", "kill", "kill_before", "kill_after", "pause", "redis_kill", "cut", "hold"]
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenarios)}; or all")
     parser.add_argument("--seconds", type=float, default=30, help="how long events happen in `chaos`")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))

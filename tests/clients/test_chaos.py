@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from pathlib import Path
+from collections import Counter
 
 import pytest
 
@@ -12,8 +12,9 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/chaos"))
 from engines import Link, Redis, Replica, ask, ended, find, free_ports, until  # noqa: E402
-from load import BEGIN, END, MIDDLE, OUTDATED, Client  # noqa: E402
-from run import FIGURES, promoted  # noqa: E402
+from evidence import Event, Verdict  # noqa: E402
+from load import BEGIN, END, MIDDLE, OUTDATED, Answer, Client  # noqa: E402
+from run import EVENTS, FIGURES, halted, promoted  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +25,13 @@ def engines():
             pytest.skip(f"no {name} here; `make test-tools` gets it")
 
 
+# The events of scenarios. Those that hit nothing are failures of the run.
+HAPPENS = {
+    "chaos": {"scale", "rolling", "kill", "kill_before", "kill_after", "pause", "redis_kill", "cut", "hold"},
+    "interval": {"scale", "kill"},
+}
+
+
 @pytest.mark.parametrize("scenario", ["chaos", "failover", "failover_wait", "interval"])
 def test_sequences_survive(scenario):
     """Each answer is right, and nothing is lost but where that is told."""
@@ -31,11 +39,45 @@ def test_sequences_survive(scenario):
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (figures,) = [line for line in ran.stdout.splitlines() if line.startswith(FIGURES)]
+    (events,) = [line for line in ran.stdout.splitlines() if line.startswith(EVENTS)]
+    happened = {event.split()[0] for event in events.removeprefix(EVENTS).split("; ")}
+    assert happened == HAPPENS.get(scenario, {"failover"}), events
     assert ": 0 committed twice or not at all, " in figures and ", 0 of them in flight on nothing that went away; " in figures
     if scenario == "chaos":
         # The time of events, after the sequences have begun.
         assert float(figures.removeprefix(FIGURES).split()[0]) >= 60 and " s with 300 live sequences, " in figures
         assert ", 0 lost, " in figures
+
+
+def test_only_what_was_in_flight_on_a_killed_replica_is_excused():
+    """Nothing that was sent later, or was elsewhere; and a kill that has hit nothing is no kill."""
+    kill = Event("kill", 1.0)
+    kill.fails("s1", 10.0, 10.1)
+
+    def failed(sent, came, slot="", error="x"):
+        return Answer(sent=sent, came=came, slot=slot, error=error)
+
+    excused = [failed(9.0, 10.2), failed(10.1, 10.1, "s1")]
+    assert all(kill.excuses(failure) for failure in excused)
+    blamed = [failed(10.11, 10.3), failed(9.0, 9.9), failed(9.0, 10.2, "s2")]
+    assert not any(kill.excuses(failure) for failure in blamed)
+    verdict = Verdict([kill], ["kill"], excused + blamed, Counter(s1=2))
+    assert (verdict.bad, verdict.violations) == (blamed, [])
+    assert verdict.summary() == "kill 1 (2 failed and sent again)"
+    # HAProxy has seen something else.
+    assert Verdict([kill], ["kill"], excused, Counter(s1=3)).violations
+    assert Verdict([kill], ["kill"], excused, Counter(s1=2, s2=1)).violations
+    idle = Event("kill", 1.0)
+    idle.fails("s1", 10.0, 10.1)
+    assert Verdict([idle], ["kill", "pause"], [], Counter()).violations == [
+        "pause did not happen",
+        "kill hit nothing: 0 failed and sent again",
+    ]
+    cut = Event("cut", 1.0)
+    cut.fails("s1", 10.0, 23.0, "is not available", 9.5)
+    assert cut.excuses(failed(11.0, 21.0, "s1", "store is not available"))
+    assert not cut.excuses(failed(11.0, 12.0, "s1", "store is not available"))
+    assert not cut.excuses(failed(11.0, 21.0, "s1"))
 
 
 class Pair:
@@ -86,11 +128,10 @@ async def test_a_request_that_was_held_up_is_not_run_again(pair, _):
     process = pair.servers[0].popen
     process.send_signal(signal.SIGSTOP)
 
-    async def halted():
-        threads = Path(f"/proc/{process.pid}/task").glob("*/stat")
-        return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
+    async def stands():
+        return halted(process.pid)
 
-    await until(halted, "the server is not halted")
+    await until(stands, "the server is not halted")
     late = asyncio.create_task(pair.step(0, 1))
     await asyncio.sleep(0.2)
     assert [await pair.step(1, step) for step in (1, 2)] == pair.right[1:3]

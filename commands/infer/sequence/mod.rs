@@ -4,6 +4,7 @@
 //! one after another, and shows their outputs, and `state` has the files with the state; the sequence is ended on the server
 //! whatever happens in between.
 
+mod again;
 mod plan;
 mod run;
 mod state;
@@ -92,7 +93,12 @@ const STORE_AWAY: &str = "Sequence store is not available";
 const DAMAGED_STORE: &str = "Sequence store is damaged";
 
 /// Errors of servers, and the next step for each.
-const REFUSALS: [(&str, &str); 9] = [
+const REFUSALS: [(&str, &str); 10] = [
+    (
+        "state_mode of the model is requests",
+        "leave `state_mode` out of its configuration, or set it to `tensors`; if its log says why it has to be `requests`, \
+         states of this model cannot be saved",
+    ),
     (
         "Max sequence number has been reached",
         "`--max-sequence-number` of the server sets the limit; sequences that are left alone end \

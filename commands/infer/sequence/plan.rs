@@ -53,6 +53,8 @@ pub(in crate::infer) struct Plan {
     pub(in crate::infer) goes_on: bool,
     /// Whether the sequence is left open after the last step.
     pub(in crate::infer) stays_open: bool,
+    /// Number of times that a step is sent again.
+    pub(super) retries: u32,
 }
 
 impl Sequence {
@@ -75,6 +77,7 @@ impl Sequence {
         api: Api,
     ) -> Result<Option<Self>, Failure> {
         refuse_no_end(args)?;
+        refuse_retries(args)?;
         let id = args.sequence_id;
         let control = match (args.start, args.go_on, args.end) {
             _ if args.sequence => None,
@@ -146,6 +149,7 @@ impl Plan {
             files,
             goes_on: args.go_on,
             stays_open: args.no_end,
+            retries: args.retries,
         })
     }
 }
@@ -157,6 +161,18 @@ fn refuse_no_end(args: &SequenceArgs) -> Result<(), Failure> {
             let hint =
                 "`--start` and `--continue` alone leave a sequence open anyway; omit `--no-end`";
             Err(Failure::usage("`--no-end` needs `--sequence`").hint(hint))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses retries of single requests: clap does not see that a flag which excludes `--sequence` is no replacement.
+fn refuse_retries(args: &SequenceArgs) -> Result<(), Failure> {
+    match args.retries > 0 && !args.sequence {
+        true => {
+            let hint = "`--start`, `--continue` and `--end` send one request, once; `ovms infer --sequence --no-end` sends \
+                        its steps again and leaves the sequence open";
+            Err(Failure::usage("`--retries` needs `--sequence`").hint(hint))
         }
         false => Ok(()),
     }
@@ -268,6 +284,21 @@ pub(in crate::infer) struct SequenceArgs {
     /// end it with `--end --sequence-id ID`.
     #[arg(long, requires = "of_a_sequence", conflicts_with_all = ["end", "load"])]
     pub(in crate::infer) no_end: bool,
+
+    /// Send a step of `--sequence` again, up to N times, if its answer does not come
+    ///
+    /// That is: no connection, a connection that breaks, `--timeout`, UNAVAILABLE (503), or RESOURCE_EXHAUSTED (429).
+    /// Between attempts are 0.1 s to 2 s. All attempts of a step have one idempotency key, so that a server with
+    /// `--sequence-store` runs it once; one without a store may run a step twice whose answer was lost.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        value_parser = clap::value_parser!(u32).range(..=1000),
+        requires = "sequence"
+    )]
+    pub(in crate::infer) retries: u32,
 
     /// Save the state of the sequence to this file after the last step
     ///

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{PATIENCE, Plan, Stop, state::StateFiles};
+use super::{PATIENCE, Plan, Stop, again::Again, state::StateFiles};
 use crate::{
     error::Failure,
     infer::{args::TextFormat, feed::RequestFeed, outputs, sequence},
@@ -44,6 +44,9 @@ pub(in crate::infer) async fn one(
     id: Option<u64>,
     files: &StateFiles,
 ) -> Result<(ClientResponse, OfSequence), Failure> {
+    files
+        .check(client, &request.model, id.unwrap_or_else(random_id))
+        .await?;
     if let Some(id) = id {
         files.load(client, &request.model, id).await?;
     }
@@ -56,9 +59,11 @@ pub(in crate::infer) async fn one(
     let answer = session.send(request.inputs.clone(), control).await;
     let answer = answer.map_err(sequence::explain_step)?;
     tell_if_unreported(&session);
-    files.save(client, &request.model, session.id()).await?;
+    let id = session.id();
+    let saved = files.save(client, &request.model, id).await;
+    saved.map_err(|failure| failure.hint(format!("sequence {id} is open: {}", to_go_on(id))))?;
     let of = OfSequence {
-        id: session.id(),
+        id,
         part: ResponsePart::Single,
     };
     Ok((answer, of))
@@ -81,6 +86,9 @@ pub(in crate::infer) async fn run(
     let total = feed.total();
     let files = &plan.files;
     let model = request.model.clone();
+    files
+        .check(client, &model, plan.id.unwrap_or_else(random_id))
+        .await?;
     let session = match (files.loads(), plan.id) {
         (true, id) => {
             let id = id.unwrap_or_else(random_id);
@@ -96,7 +104,9 @@ pub(in crate::infer) async fn run(
         feed,
         bar: Counter::start("step", total, plan.shows_each(), plan.requests.has_lines()),
         sink,
+        again: Again::new(plan.retries, stop.clone()),
         stop,
+        is_given_up: false,
         done: 0,
         pending: None,
         living: &living,
@@ -124,6 +134,9 @@ struct Run<'a> {
     sink: Sink,
     bar: Counter,
     stop: Stop,
+    again: Again,
+    /// Whether a step that may be sent again has no attempt left.
+    is_given_up: bool,
     /// Number of steps with a response.
     done: usize,
     /// Inputs of a step without a response.
@@ -146,7 +159,11 @@ impl Run<'_> {
         save: impl AsyncFnOnce(u64) -> Result<(), Failure>,
     ) -> Result<Option<Whole>, Failure> {
         let sent = match self.send_all().await {
-            Ok(()) => save(self.session.id()).await,
+            Ok(()) => {
+                let saved = save(self.session.id()).await;
+                // The state is still there.
+                saved.inspect_err(|_| self.stays_open = true)
+            }
             failed => failed,
         };
         if let Err(failure) = sent {
@@ -155,7 +172,8 @@ impl Run<'_> {
                 None
             } else if self.stays_open {
                 self.left_open()
-            } else if is_of(sequence::FULL_STORE) || is_of(sequence::STORE_AWAY) {
+            } else if self.is_given_up || is_of(sequence::FULL_STORE) || is_of(sequence::STORE_AWAY)
+            {
                 // An end would take away what can go on.
                 self.kept()
             } else {
@@ -169,7 +187,11 @@ impl Run<'_> {
         let pace = self.bar.pace(self.done);
         // Where the last step was not known to be the last, or had no form for it.
         let left = if self.session.lives() && !self.stays_open {
-            self.session.end(None).await.err()
+            let end = async |session: &mut SequenceClient<'_>| session.end(None).await;
+            self.again
+                .send(&mut self.session, "the end", end)
+                .await
+                .err()
         } else {
             None
         };
@@ -219,11 +241,17 @@ impl Run<'_> {
             let ends = is_last && !self.saves && !self.stays_open;
             let control = self.session.next(ends);
             self.living.set(Some(self.session.id()));
-            let sent = self.session.send(inputs, control).await;
+            let send = async |session: &mut SequenceClient<'_>| {
+                session.send(inputs.clone(), control).await
+            };
+            let place = self.feed.place();
+            let sent = self.again.send(&mut self.session, &place, send).await;
             self.living
                 .set(self.session.lives().then(|| self.session.id()));
-            let answer =
-                sent.map_err(|error| sequence::explain_step(error).at(&self.feed.place()))?;
+            let answer = sent.map_err(|error| {
+                self.is_given_up = self.again.is_for(&error);
+                sequence::explain_step(error).at(&place)
+            })?;
             self.pending = None;
             self.done += 1;
             if self.done == 1 {
@@ -274,10 +302,13 @@ impl Run<'_> {
         }
     }
 
-    /// Describes a sequence that is as its store has it; nothing if its start may be sent again.
+    /// Describes a sequence that is as its store has it; nothing if its start was refused and may be sent again.
     fn kept(&self) -> Option<String> {
-        let is_begun = self.done > 0 || self.goes_on;
-        is_begun.then(|| format!("sequence {} is open{}", self.session.id(), self.rest()))
+        let id = self.session.id();
+        match self.done > 0 || self.goes_on {
+            true => Some(format!("sequence {id} is open{}", self.rest())),
+            false => self.session.lives().then(|| left_behind(id)),
+        }
     }
 
     /// Ends a sequence that is still open on the server, and returns the result as text.
@@ -291,6 +322,8 @@ impl Run<'_> {
         }
         let id = self.session.id();
         let rest = self.rest();
+        // With the key of the step the server would answer that.
+        self.session.set_key(None);
         let ended = timeout(PATIENCE, self.session.end(self.pending.take())).await;
         self.living.set(self.session.lives().then_some(id));
         Some(match ended {

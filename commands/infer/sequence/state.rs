@@ -72,6 +72,23 @@ impl StateFiles {
         self.save.is_some()
     }
 
+    /// Asks the server, before any step is sent, whether the state can be saved; a sequence that is not there yet can be.
+    pub(super) async fn check(
+        &self,
+        client: &Client,
+        model: &ModelId,
+        id: u64,
+    ) -> Result<(), Failure> {
+        let Some(path) = &self.save else {
+            return Ok(());
+        };
+        match client.save_sequence(model, id).await {
+            Err(ClientError::Refused(refusal)) if refusal.is_not_found() => Ok(()),
+            Err(error) => Err(cannot_save(path, error).hint("no step was sent")),
+            Ok(_) => Ok(()),
+        }
+    }
+
     /// Begins the sequence with the state, if there is one.
     pub(super) async fn load(
         &self,
@@ -99,10 +116,8 @@ impl StateFiles {
         let Some(path) = &self.save else {
             return Ok(());
         };
-        let fail = |error: ClientError| {
-            explain_step(error.into()).at(&format!("cannot save {}", path.display()))
-        };
-        let state = client.save_sequence(model, id).await.map_err(fail)?;
+        let saved = client.save_sequence(model, id).await;
+        let state = saved.map_err(|error| cannot_save(path, error))?;
         save::write(path, &state, true)?;
         ui::note(&format!(
             "Saved the state of sequence {id} to {}",
@@ -110,6 +125,10 @@ impl StateFiles {
         ));
         Ok(())
     }
+}
+
+fn cannot_save(path: &Path, error: ClientError) -> Failure {
+    explain_step(error.into()).at(&format!("cannot save {}", path.display()))
 }
 
 /// Refuses a place where the state cannot be saved, before any step is sent.

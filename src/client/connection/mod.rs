@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use reqwest::header::{HeaderMap, HeaderName};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use strum::VariantArray;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -39,6 +39,9 @@ const PROBE_LIMIT: Duration = Duration::from_secs(2);
 /// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
 /// proxies spread requests over replicas by it.
 pub const SEQUENCE: HeaderName = HeaderName::from_static("ovms-sequence-id");
+
+/// The header, or the gRPC metadata, that all attempts of one step have in common.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("ovms-idempotency-key");
 
 /// Asks an address over HTTP, and reads the first bytes that come; none if the connection is closed before.
 async fn first_bytes(address: &Address) -> io::Result<Vec<u8>> {
@@ -388,15 +391,20 @@ impl Client {
     }
 
     /// Encodes a request of a sequence: the header [`SEQUENCE`] tells a proxy of which one, so that
-    /// it goes to the replica that has its state. One among the headers of the [`ClientOptions`] stays.
+    /// it goes to the replica that has its state. One among the headers of the [`ClientOptions`] stays. The key, if
+    /// there is one, is that of the step.
     pub(super) fn call_of(
         &self,
         sequence: u64,
+        key: Option<&HeaderValue>,
         request: &Request,
     ) -> Result<EncodedRequest<'_>, ClientError> {
         let mut call = self.call(request)?;
         if !self.options.headers.contains_key(&SEQUENCE) {
             call.headers.insert(SEQUENCE, sequence.into());
+        }
+        if let Some(key) = key {
+            call.headers.insert(IDEMPOTENCY_KEY, key.clone());
         }
         Ok(call)
     }

@@ -92,7 +92,7 @@ impl SequenceLane {
             self.id,
             control,
         );
-        let wire = traffic.client.call_of(self.id, &request)?.on_wire()?;
+        let wire = traffic.client.call_of(self.id, None, &request)?.on_wire()?;
         let sent = traffic.wire.send(lane, &wire).await;
         if traffic.keeps_steps {
             self.encoded.insert(key, wire);

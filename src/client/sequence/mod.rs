@@ -9,7 +9,7 @@ mod session;
 mod stack;
 mod steps;
 
-pub use session::{SequenceClient, SequenceError, StepControl, mark, random_id};
+pub use session::{SequenceClient, SequenceError, StepControl, mark, random_id, random_key};
 pub use stack::{Stack, StackError};
 pub use steps::{StepRest, Steps, StepsError, check_numbers};
 

@@ -1,5 +1,6 @@
 //! Stateful models and their sequences.
 
+mod batches;
 mod drain;
 mod errors;
 mod failure;

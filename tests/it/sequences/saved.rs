@@ -1,6 +1,10 @@
 //! States saved to files and restored: what goes on from a file is as if it had never stopped.
 
-use std::{fs, thread};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    thread,
+};
 
 use ovms::{
     model::Snapshot,
@@ -12,10 +16,10 @@ use super::state_modes::{FIXTURES, ask};
 use crate::support::{
     Server, fixture,
     http::{self, get},
-    infer::{REST, TFS_REST, infer, read_npy, write_npy},
+    infer::{REST, TFS_REST, command, infer, read_npy, write_npy},
     repository,
     sequence::{Ask, Client, Wire, entry, serve, serve_file, write},
-    steps::{is_gone, stateful},
+    steps::{ended, is_gone, spawn, stateful},
 };
 
 fn path(model: &str, id: u64) -> String {
@@ -92,6 +96,85 @@ fn speech_goes_on_behind_a_restart_as_if_there_had_been_none() {
         assert_eq!(found, expected, "{api}");
         is_gone(&server, "vad_stateful", "7");
     }
+}
+
+#[test]
+fn a_state_that_cannot_be_saved_is_refused_before_a_step_is_sent() {
+    let folder = repository::folder();
+    let file = folder.path().join("state");
+    let file = file.to_str().unwrap();
+    let server = serve("running_total", &["--state_mode", "requests"]);
+    let client = Client::connect(&server);
+    let ask = Ask::new("running_total", 1.0).id(5);
+    client.total(Wire::Raw, &ask.clone().start());
+    let live = || get(&server, "/v1/models/running_total/sequences").json();
+    let before = live();
+    let kept = before["sequences"][0]["steps"].clone();
+    let ways: [&[&str]; 4] = [
+        &["--sequence"],
+        &["--start"],
+        &["--sequence", "--continue", "--sequence-id=5"],
+        &["--continue", "--sequence-id=5"],
+    ];
+    for way in ways {
+        let args = [
+            &["running_total", "-i=x=[[1,1,1,1]]", "--save-state", file],
+            way,
+        ];
+        let run = infer(&server, REST, &args.concat());
+        let expected = format!(
+            "exit 1\nerror: cannot save {file}: the server refused the request: 412 Precondition Failed: State of the sequence \
+             cannot be saved or restored - state_mode of the model is requests\nhint: leave `state_mode` out of its \
+             configuration, or set it to `tensors`; if its log says why it has to be `requests`, states of this model \
+             cannot be saved\nhint: no step was sent"
+        );
+        assert_eq!(run.failure().trim_end(), expected, "{way:?}");
+        let now = live();
+        assert_eq!(
+            (&now["total"], &now["sequences"][0]["steps"]),
+            (&json!(1), &kept)
+        );
+    }
+    assert_eq!(client.total(Wire::Raw, &ask), (5, 2.0), "it is alive");
+}
+
+#[test]
+fn a_sequence_whose_state_cannot_be_written_stays_open() {
+    let folder = repository::folder();
+    let place = folder.path().join("states");
+    fs::create_dir(&place).unwrap();
+    let file = place.join("state");
+    let server = stateful("running_total", &[]);
+    let args = [
+        "running_total",
+        "-i=-",
+        "--sequence",
+        "--sequence-id=7",
+        "--each",
+    ];
+    let mut child = spawn(
+        command(&server, REST)
+            .args(args)
+            .arg("--save-state")
+            .arg(&file),
+    );
+    child
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"[1,1,1,1]\n")
+        .unwrap();
+    let mut first = String::new();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    answers.read_line(&mut first).unwrap();
+    // The state is still there, and may be saved elsewhere.
+    fs::remove_dir(&place).unwrap();
+    drop(child.stdin.take());
+    let run = ended(child);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    let open = "hint: sequence 7 is open: continue it with `--sequence --continue --sequence-id 7`, or end it with";
+    assert!(run.stderr.contains(open), "{}", run.stderr);
+    save(&server, "running_total", 7);
 }
 
 #[test]

@@ -3,14 +3,12 @@
 
 use std::fs;
 
-use ovms::proto::kserve::ModelInferResponse;
-use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::support::{
     http::post,
     repository,
-    sequence::{Ask, Client, Wire, entry, infer, of_infer, serve, serve_file, write},
+    sequence::{Ask, Client, Wire, entry, infer, serve, serve_file, write},
     server::memory,
     wire::{self, Call},
 };
@@ -247,56 +245,4 @@ fn an_idle_sequence_takes_little_beyond_its_state() {
     let more = memory(&server, "VmRSS:") - before;
     let each = more / usize::try_from(MANY - MANY / 10).unwrap();
     assert!(each <= 1024, "{each} bytes for each sequence");
-}
-
-#[test]
-fn steps_that_run_together_give_what_each_gives_alone() {
-    const SEQUENCES: u64 = 16;
-    const STEPS: u8 = 6;
-    let serve_with = |flags: &[&str]| {
-        let precise = "{\"INFERENCE_PRECISION_HINT\":\"f32\"}";
-        let flags = [&["--nireq", "1", "--plugin_config", precise][..], flags].concat();
-        serve("running_heavy", &flags)
-    };
-    let alone = serve_with(&[]);
-    let together = serve_with(&["--sequence_batch", "8"]);
-    together.wait_log("up to 8 steps run as one inference");
-    let step = |id: u64, step: u8| {
-        let ask = Ask::new("running_heavy", f32::from(step) / 8.0).id(id);
-        match step {
-            1 => ask.start(),
-            STEPS => ask.end(),
-            _ => ask,
-        }
-    };
-    let asks: Vec<Ask> = (1..=STEPS)
-        .flat_map(|number| (1..=SEQUENCES).map(move |id| step(id, number)))
-        .collect();
-    // All at once on one connection, so that many wait.
-    let calls: Vec<Call> = asks
-        .iter()
-        .map(|ask| Call::infer(&infer(ask, true)))
-        .collect();
-    let answers = wire::send(&together, &calls);
-    let client = Client::connect(&alone);
-    for (ask, answer) in asks.iter().zip(answers) {
-        let expected = client.send(Wire::Raw, ask).unwrap();
-        let found = of_infer(&ModelInferResponse::decode(answer.unwrap()).unwrap());
-        assert_eq!(found.id, expected.id);
-        assert_eq!(found.values.len(), expected.values.len());
-        for (found, expected) in found.values.iter().zip(&expected.values) {
-            assert!((found - expected).abs() <= 1e-3, "{found}, not {expected}");
-        }
-    }
-}
-
-#[test]
-fn a_model_without_a_batch_runs_steps_one_by_one_and_says_why() {
-    let server = serve("running_rows", &["--sequence_batch", "4"]);
-    let line = server.wait_log("sequence_batch is off");
-    let reason = "`total` has no row for each request of a batch";
-    assert!(line.contains(reason), "{line}");
-    let client = Client::connect(&server);
-    let ask = Ask::new("running_rows", 1.0).id(1).output("total", false);
-    assert_eq!(client.total(Wire::Raw, &ask.start()), (1, 1.0));
 }

@@ -1,4 +1,4 @@
-//! Redis servers of tests: Debian's program on free ports, with a folder of its own.
+//! Redis servers of tests, and those of Valkey, which take the same flags: on free ports, with a folder of its own.
 
 use std::{
     net::TcpStream,
@@ -28,7 +28,16 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts a server, if the program is there, and waits until it answers; `PORT2` in a flag is its second port.
     pub(crate) fn start(flags: &[&str]) -> Option<Self> {
-        let program = tools::find("redis-server")?;
+        Self::of("redis-server", flags)
+    }
+
+    /// Starts one of Valkey in the same way.
+    pub(crate) fn valkey(flags: &[&str]) -> Option<Self> {
+        Self::of("valkey-server", flags)
+    }
+
+    fn of(program: &str, flags: &[&str]) -> Option<Self> {
+        let program = tools::find(program)?;
         let ((port, second_port), folder) = (free_ports(), repository::folder());
         let second = second_port.to_string();
         let flags: Vec<_> = flags
@@ -49,10 +58,10 @@ impl Redis {
     }
 
     fn wait(&self) {
-        eventually("redis-server listens", || {
+        eventually("the store listens", || {
             TcpStream::connect(("127.0.0.1", self.port)).ok()
         });
-        eventually("redis-server has read its files", || {
+        eventually("the store has read its files", || {
             // One that wants a password says so.
             let answer = self.try_ask::<redis::Value>("PING");
             answer
@@ -123,5 +132,5 @@ fn launch(program: &PathBuf, port: u16, folder: &TempDir, flags: &[String]) -> C
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("redis-server starts")
+        .expect("the store starts")
 }

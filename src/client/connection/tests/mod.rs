@@ -76,12 +76,16 @@ async fn a_route_of_the_caller_is_kept() {
     let mut options = options(Api::KserveRest, 1);
     let request = request(TensorForm::Bytes);
     let client = Client::connect(&options).await.unwrap();
-    assert_eq!(client.call_of(5, &request).unwrap().headers[SEQUENCE], "5");
+    let headers = |client: &Client, key| client.call_of(5, key, &request).unwrap().headers;
+    assert_eq!(headers(&client, None)[SEQUENCE], "5");
     assert!(client.call(&request).unwrap().headers.is_empty());
     let own = crate::client::header("OVMS-Sequence-Id", "mine").unwrap();
     options.headers.extend([own]);
     let client = Client::connect(&options).await.unwrap();
-    assert!(client.call_of(5, &request).unwrap().headers.is_empty());
+    assert!(headers(&client, None).is_empty());
+    let key = reqwest::header::HeaderValue::from_static("k");
+    let keyed = headers(&client, Some(&key));
+    assert_eq!((keyed.len(), &keyed["ovms-idempotency-key"]), (1, &key));
 }
 
 /// Runs a server and a test beside each other until the test ends.

@@ -1,6 +1,7 @@
 //! One sequence: started, gone on with, ended.
 
 use bytes::Bytes;
+use reqwest::header::HeaderValue;
 
 use super::{CONTROL, END, ID, START};
 use crate::{
@@ -83,6 +84,8 @@ pub struct SequenceClient<'a> {
     is_reported: bool,
     /// The inputs of the last step that was answered, for an end without a step of its own.
     last: Option<TensorMap>,
+    /// Text that the attempts of one step have in common, so that a server with a store runs it once.
+    key: Option<HeaderValue>,
 }
 
 impl<'a> SequenceClient<'a> {
@@ -102,6 +105,7 @@ impl<'a> SequenceClient<'a> {
             lives: false,
             is_reported: false,
             last: None,
+            key: None,
         }
     }
 
@@ -121,6 +125,12 @@ impl<'a> SequenceClient<'a> {
     /// Returns whether the server has the sequence, as far as can be known from here.
     pub fn lives(&self) -> bool {
         self.lives
+    }
+
+    /// Sets the idempotency key of the requests from here on: one for all attempts of a step, and another one for the
+    /// next. One that headers cannot have is none.
+    pub fn set_key(&mut self, key: Option<String>) {
+        self.key = key.and_then(|key| HeaderValue::try_from(key).ok());
     }
 
     /// Returns whether an answer has confirmed the id. A server that ignores sequences does not.
@@ -176,7 +186,7 @@ impl<'a> SequenceClient<'a> {
     ///
     /// Fails if no answer comes, or the server refuses; not if it does not know the sequence.
     pub async fn end(&mut self, inputs: Option<TensorMap>) -> Result<(), SequenceError> {
-        let Some(inputs) = self.last.take().or(inputs) else {
+        let Some(inputs) = self.last.clone().or(inputs) else {
             return Ok(());
         };
         match self.send(inputs, StepControl::End).await {
@@ -186,7 +196,9 @@ impl<'a> SequenceClient<'a> {
     }
 
     async fn ask(&self, request: &Request) -> Result<ClientResponse, ClientError> {
-        let call = self.client.call_of(self.route, request)?;
+        let call = self
+            .client
+            .call_of(self.route, self.key.as_ref(), request)?;
         call.send(0).await?.read()
     }
 
@@ -214,6 +226,12 @@ impl<'a> SequenceClient<'a> {
 /// only ones of their kind, and the request that starts a sequence would have none to be sent by.
 pub fn random_id() -> u64 {
     rand::random_range(1..=LARGEST_CHOSEN)
+}
+
+/// Chooses a text for [`SequenceClient::set_key`].
+pub fn random_key() -> String {
+    let [high, low]: [u64; 2] = rand::random();
+    format!("{high:016x}{low:016x}")
 }
 
 /// Writes into a request which sequence it is of, and what it is there, in the words of TensorFlow

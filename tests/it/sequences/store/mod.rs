@@ -1,5 +1,6 @@
 //! Sequences in stores: any server goes on with them, whatever happens to the others and to the store.
 
+mod again;
 mod bad;
 mod clocks;
 mod crashes;
@@ -9,6 +10,7 @@ mod keys;
 mod links;
 mod passed;
 mod steps;
+mod valkey;
 
 use serde_json::json;
 

@@ -1,0 +1,339 @@
+//! Steps that run together: answered as if each had run alone, whatever becomes of the others.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelStatisticsRequest};
+use prost::Message as _;
+
+use crate::support::{
+    Server,
+    grpc::{self, Call, Grpc, error},
+    http::get,
+    sequence::{Ask, Client, Wire, infer, of_infer, serve},
+    wire,
+};
+
+/// A model of sums that can refuse one row of a batch.
+const PICKY: &str = "running_picky";
+
+const SEQUENCES: u8 = 16;
+
+/// Number of times that steps are sent together until what is wanted was there: how many of them wait at the same
+/// time is up to the machine.
+const ROUNDS: u64 = 100;
+
+/// Serves a fixture on one infer request, with the precision of all CPUs.
+fn serve_with(name: &str, flags: &[&str]) -> Server {
+    let precise = "{\"INFERENCE_PRECISION_HINT\":\"f32\"}";
+    let flags = [&["--nireq", "1", "--plugin_config", precise][..], flags].concat();
+    serve(name, &flags)
+}
+
+fn picky() -> Server {
+    let server = serve_with(PICKY, &["--sequence_batch", "16", "--metrics_enable"]);
+    server.wait_log("up to 16 steps run as one inference");
+    server
+}
+
+/// Makes a step of the model that is picky.
+fn step(ask: &Ask, split: i64) -> ModelInferRequest {
+    let mut request = infer(ask, true);
+    request.inputs.push(grpc::input("split", "INT64", &[1, 1]));
+    request
+        .raw_input_contents
+        .push(split.to_le_bytes().to_vec().into());
+    request
+}
+
+fn good(ask: &Ask) -> ModelInferRequest {
+    step(ask, 1)
+}
+
+/// Makes a step of a sequence, of numbers that are those of its id.
+fn ask(id: u64) -> Ask {
+    let number = u8::try_from(id % 100).unwrap();
+    Ask::new(PICKY, f32::from(number)).id(id)
+}
+
+fn total(answer: Result<ModelInferResponse, tonic::Status>) -> (u64, f32) {
+    of_infer(&answer.unwrap()).total()
+}
+
+/// Returns how many executions there were so far, by the number of their rows.
+fn sizes(grpc: &Grpc) -> BTreeMap<u64, u64> {
+    let request = ModelStatisticsRequest {
+        name: PICKY.to_owned(),
+        version: String::new(),
+    };
+    let answer = grpc.wait(async { grpc.client.clone().model_statistics(request).await });
+    let found = answer.unwrap().model_stats.remove(0);
+    let sizes = found.batch_stats.iter();
+    let count =
+        |it: &ovms::proto::kserve::InferBatchStatistics| it.compute_infer.map_or(0, |it| it.count);
+    sizes.map(|it| (it.batch_size, count(it))).collect()
+}
+
+/// Sends a step of each of sixteen sequences, which are at different steps of four, so that starts, ends, and steps
+/// between come together; returns the totals, found and expected.
+fn round(grpc: &Grpc, number: u64) -> Vec<(f32, f32)> {
+    const STEPS: u64 = 4;
+    let asks = (1..=u64::from(SEQUENCES)).filter_map(|place| {
+        let (lives, at) = ((number + place) / STEPS, (number + place) % STEPS);
+        // One that would have begun before the first round.
+        if lives == place / STEPS && place % STEPS > 0 {
+            return None;
+        }
+        let ask = ask(place + 100 * lives);
+        let expected = ask.data.2[0] * f32::from(u8::try_from(at + 1).unwrap());
+        let ask = match at {
+            0 => ask.start(),
+            3 => ask.end(),
+            _ => ask,
+        };
+        Some((ask, expected))
+    });
+    let asks: Vec<_> = asks.collect();
+    let calls: Vec<_> = asks.iter().map(|(ask, _)| grpc.call(good(ask))).collect();
+    let answers = calls.into_iter().zip(&asks).map(|(call, (ask, expected))| {
+        let (id, found) = total(call.wait());
+        assert_eq!(id, ask.id.as_ref().unwrap().values[0]);
+        (found, *expected)
+    });
+    answers.collect()
+}
+
+#[test]
+fn steps_of_sixteen_sequences_that_wait_run_as_one() {
+    let server = picky();
+    let grpc = Grpc::connect(&server);
+    let mut requests = 0;
+    for number in 0..ROUNDS {
+        for (found, expected) in round(&grpc, number) {
+            assert_eq!(found.to_bits(), expected.to_bits());
+            requests += 1;
+        }
+        // Starts and ends are in each of the later ones.
+        if number > 8 && sizes(&grpc).contains_key(&16) {
+            break;
+        }
+    }
+    let sizes = sizes(&grpc);
+    assert!(sizes.contains_key(&16), "{sizes:?}");
+    let rows: u64 = sizes.iter().map(|(size, count)| size * count).sum();
+    assert_eq!(rows, requests);
+    let executions: u64 = sizes.values().sum();
+    let page = get(&server, "/metrics").text();
+    let labels = r#"name="running_picky",version="1""#;
+    for (suffix, value) in [("count", executions), ("sum", requests)] {
+        let line = format!("ovms_batch_size_{suffix}{{{labels}}} {value}\n");
+        assert!(page.contains(&line), "{line}{page}");
+    }
+}
+
+#[test]
+fn steps_of_one_client_run_alone() {
+    let server = picky();
+    let grpc = Grpc::connect(&server);
+    assert_eq!(total(grpc.infer(good(&ask(7).start()))), (7, 7.0));
+    for number in 2..20_u8 {
+        let expected = 7.0 * f32::from(number);
+        assert_eq!(total(grpc.infer(good(&ask(7)))), (7, expected));
+    }
+    // The way of a model without batches, and as long.
+    assert_eq!(sizes(&grpc), BTreeMap::from([(1, 19)]));
+}
+
+#[test]
+fn steps_keep_the_order_of_their_sequence() {
+    const STEPS: u8 = 8;
+    let server = picky();
+    let at = |number: u8, id: u64| match number {
+        1 => ask(id).start(),
+        STEPS => ask(id).end(),
+        _ => ask(id),
+    };
+    let order: Vec<(u8, u64)> = (1..=STEPS)
+        .flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |id| (number, id)))
+        .collect();
+    // All at once on one connection, without waiting for answers.
+    let calls: Vec<_> = order
+        .iter()
+        .map(|&(number, id)| wire::Call::infer(&good(&at(number, id))))
+        .collect();
+    for ((number, id), answer) in order.iter().zip(wire::send(&server, &calls)) {
+        let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
+        let expected = ask(*id).data.2[0] * f32::from(*number);
+        assert_eq!(of_infer(&answer).total(), (*id, expected), "step {number}");
+    }
+    let sizes = sizes(&Grpc::connect(&server));
+    assert!(sizes.keys().any(|size| *size > 1), "{sizes:?}");
+}
+
+#[test]
+fn a_step_that_fails_in_a_batch_fails_alone() {
+    const BAD: u64 = 5;
+    let server = picky();
+    let grpc = Grpc::connect(&server);
+    // The runtime takes a run for done that repeats the values of one which has failed on the same infer request, and
+    // a step that comes first is no batch.
+    let mut refused_in_batches = 0;
+    for number in 1..=ROUNDS {
+        let ids: Vec<u64> = (1..=u64::from(SEQUENCES))
+            .map(|place| place + 100 * number)
+            .collect();
+        for &id in &ids {
+            total(grpc.infer(good(&ask(id).start())));
+        }
+        let before = sizes(&grpc);
+        let bad = BAD + 100 * number;
+        let split = |id: u64| if id == bad { 2 } else { 1 };
+        let calls: Vec<Call<'_>> = ids
+            .iter()
+            .map(|&id| grpc.call(step(&ask(id), split(id))))
+            .collect();
+        let mut was_refused = false;
+        for (call, &id) in calls.into_iter().zip(&ids) {
+            match call.wait() {
+                Err(refused) if id == bad => {
+                    let text = error(&refused);
+                    assert!(
+                        text.starts_with("Internal: Internal inference error"),
+                        "{text}"
+                    );
+                    assert!(text.ends_with("has been closed"), "{text}");
+                    was_refused = true;
+                }
+                answer => assert_eq!(total(answer), (id, ask(id).data.2[0] * 2.0)),
+            }
+        }
+        if was_refused {
+            let unknown = Wire::Raw.error(
+                tonic::Code::NotFound,
+                404,
+                "Sequence with provided ID does not exist",
+            );
+            assert_eq!(grpc.refused(good(&ask(bad))), unknown);
+            // A batch that fails runs again, each step alone.
+            let alone = sizes(&grpc)[&1] - before[&1];
+            refused_in_batches += u64::from(alone > 2);
+        }
+        // The others go on.
+        for &id in ids.iter().filter(|&&id| id != bad || !was_refused) {
+            let expected = ask(id).data.2[0] * 3.0;
+            assert_eq!(total(grpc.infer(good(&ask(id).end()))), (id, expected));
+        }
+        if refused_in_batches > 0 {
+            return;
+        }
+    }
+    panic!("no step was refused in a batch");
+}
+
+#[test]
+fn a_step_that_is_given_up_changes_no_other_one() {
+    let server = picky();
+    let grpc = Grpc::connect(&server);
+    let ids = 1..=u64::from(SEQUENCES);
+    let mut totals: BTreeMap<u64, f32> = ids
+        .clone()
+        .map(|id| total(grpc.infer(good(&ask(id).start()))))
+        .collect();
+    for number in 0..30 {
+        let is_cancelled = |id: u64| id % 4 == number % 4;
+        let is_late = |id: u64| id % 4 == (number + 1) % 4;
+        let calls: Vec<(u64, Call<'_>)> = ids
+            .clone()
+            .filter(|&id| !is_late(id))
+            .map(|id| (id, grpc.call(good(&ask(id)))))
+            .collect();
+        for id in ids.clone().filter(|&id| is_late(id)) {
+            let mut request = tonic::Request::new(good(&ask(id)));
+            request.set_timeout(Duration::from_micros(200));
+            // Whether it was in time is up to the machine.
+            let _ = grpc.infer(request);
+        }
+        for (id, call) in calls {
+            if is_cancelled(id) {
+                drop(call);
+                continue;
+            }
+            let (_, found) = total(call.wait());
+            assert_eq!(found, totals[&id] + ask(id).data.2[0]);
+            totals.insert(id, found);
+        }
+        for id in ids.clone().filter(|&id| is_cancelled(id) || is_late(id)) {
+            let (_, found) = total(grpc.infer(good(&ask(id))));
+            let own = ask(id).data.2[0];
+            // It has run or it has not, and no more than once.
+            let steps = [totals[&id] + own, totals[&id] + 2.0 * own];
+            assert!(steps.contains(&found), "{found}, not of {steps:?}");
+            totals.insert(id, found);
+        }
+    }
+}
+
+#[test]
+fn steps_that_run_together_give_what_each_gives_alone() {
+    const STEPS: u8 = 6;
+    let alone = serve_with("running_heavy", &[]);
+    let together = serve_with("running_heavy", &["--sequence_batch", "8"]);
+    together.wait_log("up to 8 steps run as one inference");
+    let step = |id: u64, step: u8| {
+        let ask = Ask::new("running_heavy", f32::from(step) / 8.0).id(id);
+        match step {
+            1 => ask.start(),
+            STEPS => ask.end(),
+            _ => ask,
+        }
+    };
+    let asks: Vec<Ask> = (1..=STEPS)
+        .flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |id| step(id, number)))
+        .collect();
+    // All at once on one connection, so that many wait.
+    let calls: Vec<wire::Call> = asks
+        .iter()
+        .map(|ask| wire::Call::infer(&infer(ask, true)))
+        .collect();
+    let client = Client::connect(&alone);
+    let one_by_one: Vec<_> = asks
+        .iter()
+        .map(|ask| client.send(Wire::Raw, ask).unwrap())
+        .collect();
+    for (server, tolerance) in [(&together, 1e-3), (&alone, 0.0)] {
+        let answers = wire::send(server, &calls);
+        for (expected, answer) in one_by_one.iter().zip(answers) {
+            let found = of_infer(&ModelInferResponse::decode(answer.unwrap()).unwrap());
+            assert_eq!(found.id, expected.id);
+            assert_eq!(found.values.len(), expected.values.len());
+            for (found, expected) in found.values.iter().zip(&expected.values) {
+                let is_near = (found - expected).abs() <= tolerance;
+                assert!(is_near, "{found}, not {expected} within {tolerance}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_that_does_not_bear_it_runs_steps_one_by_one_and_says_why() {
+    for (fixture, reason) in [
+        (
+            "running_rows",
+            "`total` has no row for each request of a batch",
+        ),
+        ("running_mixed", " where a request alone gives "),
+    ] {
+        let server = serve_with(fixture, &["--sequence_batch", "4"]);
+        let line = server.wait_log("sequence_batch is off");
+        assert!(line.contains(reason), "{line}");
+        let calls: Vec<_> = (1..=u64::from(SEQUENCES))
+            .map(|id| {
+                let ask = Ask::new(fixture, 1.0).id(id).output("total", false);
+                wire::Call::infer(&infer(&ask.start(), true))
+            })
+            .collect();
+        for answer in wire::send(&server, &calls) {
+            let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
+            assert_eq!(of_infer(&answer).total().1, 1.0, "{fixture}");
+        }
+    }
+}
