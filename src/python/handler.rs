@@ -260,12 +260,8 @@ impl PythonHandler {
                 .unwrap_or_default()
             {
                 if let Ok(Answer::Raised(raised)) = outcome {
-                    tracing::error!(
-                        of = group.of,
-                        node = name,
-                        "Failed to process python node finalize method: {raised}\n{}",
-                        raised.traceback.trim_end()
-                    );
+                    let text = format!("Failed to process python node finalize method: {raised}");
+                    tracing::error!(of = group.of, node = name, "{}", raised.told(&text));
                     last = Some(raised);
                 }
             }

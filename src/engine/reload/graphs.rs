@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
-use tokio::{sync::oneshot, time::timeout};
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{done::Done, error::ReloadError, pass::PassReason, served::Trigger};
 use crate::{
@@ -18,13 +21,23 @@ use crate::{
         Fingerprint, Graph, GraphDefinition, GraphLimits, GraphSource, LoadError, Servables,
         VERSION, Written,
     },
-    metrics::Metrics,
+    metrics::{Metrics, Reporter},
     model::{Phase, PhaseEvent, let_go},
+    python,
     task::{self, Task},
 };
 
-/// The most loads at once.
+/// The most loads at once, but for those that take long.
 const AT_ONCE: usize = 8;
+
+/// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
+const LONG: Duration = Duration::from_secs(5);
+
+/// Time that a load has to end once its worker was killed.
+const END: Duration = Duration::from_secs(5);
+
+/// Result of a load.
+type LoadResult = Result<Arc<GraphDefinition>, LoadError>;
 
 /// State of all graphs.
 pub(super) struct Graphs {
@@ -34,6 +47,9 @@ pub(super) struct Graphs {
     /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
     known: BTreeMap<String, Known>,
+    /// Loads that go on.
+    loads: FuturesUnordered<Task<(Due, LoadResult)>>,
+    turns: Arc<Semaphore>,
 }
 
 /// A graph as it is served.
@@ -55,7 +71,12 @@ struct Due {
     graph: Arc<Graph>,
     /// Whether something is another one than before.
     changes: bool,
-    loading: Arc<()>,
+    /// Taken by its load, which drops it at its end.
+    loading: Option<Arc<()>>,
+    /// The same, to tell this load from another one.
+    number: Weak<()>,
+    /// The load before, if that goes on.
+    before: Weak<()>,
 }
 
 impl Graphs {
@@ -65,6 +86,8 @@ impl Graphs {
             servables,
             is_silent,
             known: BTreeMap::new(),
+            loads: FuturesUnordered::new(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -115,12 +138,13 @@ impl Graphs {
         self.keep_names(names);
     }
 
-    /// Brings everything up to date with the file and with the files of the graphs.
+    /// Brings everything up to date with the file and with the files of the graphs. The watcher does not wait for a load
+    /// that takes long.
     pub(super) async fn bring(&mut self, config: &FileConfig, why: PassReason, done: &mut Done) {
         let listed = self.listed(config);
         self.retire(&listed, done);
         let (limit, is_silent) = (self.limits.load, self.is_silent);
-        let mut loads = Vec::new();
+        let mut new = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
                 done.errors.push(ReloadError::GraphEntry(RefusedEntry {
@@ -131,18 +155,37 @@ impl Graphs {
                 continue;
             };
             if let Some(due) = known.due(config, why, limit).await {
-                let servables = Arc::clone(&self.servables);
-                loads.push(async move {
-                    let loaded = load(&due, servables, is_silent, limit).await;
-                    (due, loaded)
-                });
+                let (servables, turns) = (Arc::clone(&self.servables), Arc::clone(&self.turns));
+                new.push(due.number.clone());
+                let load = load(due, servables, turns, is_silent, limit);
+                self.loads.push(Task::spawn(load));
             }
         }
-        // One that takes its time does not hold up the others.
-        let mut loads = futures::stream::iter(loads).buffer_unordered(AT_ONCE);
-        while let Some((due, loaded)) = loads.next().await {
+        let end = match why.trigger {
+            Trigger::Watch => Instant::now() + LONG,
+            Trigger::Start | Trigger::Asked => Instant::now() + 2 * limit,
+        };
+        while !new.is_empty() {
+            let next = timeout_at(end, self.loads.next()).await;
+            let Ok(Some(Ok((due, loaded)))) = next else {
+                break;
+            };
+            new.retain(|number| !number.ptr_eq(&due.number));
             self.settle(due, loaded, done);
         }
+    }
+
+    /// Waits for the end of a load that goes on beside the passes; for ever, if there is none.
+    pub(super) async fn ended(&mut self) -> LoadEnd {
+        match self.loads.next().await {
+            Some(Ok((due, loaded))) => LoadEnd(due, loaded),
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Brings what has come of such a load into effect.
+    pub(super) fn settle_late(&mut self, LoadEnd(due, loaded): LoadEnd, done: &mut Done) {
+        self.settle(due, loaded, done);
     }
 
     /// Retires what is not listed any more.
@@ -150,6 +193,9 @@ impl Graphs {
         let listed: BTreeSet<&str> = listed.iter().map(|graph| graph.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
+                if known.loading.strong_count() > 0 {
+                    known.leave_load(name, "it is not configured any more");
+                }
                 known.graph.handle(PhaseEvent::Retire);
                 known.config = None;
                 known.files = None;
@@ -170,14 +216,14 @@ impl Graphs {
     }
 
     /// Brings what a load has given into effect.
-    fn settle(
-        &mut self,
-        due: Due,
-        loaded: Result<Arc<GraphDefinition>, LoadError>,
-        done: &mut Done,
-    ) {
+    fn settle(&mut self, due: Due, loaded: LoadResult, done: &mut Done) {
         let name = &due.config.name;
-        let Some(known) = self.known.get_mut(name) else {
+        let known = self.known.get_mut(name);
+        let Some(known) = known.filter(|known| known.loading.ptr_eq(&due.number)) else {
+            // Another load has taken its place, or nobody wants it any more.
+            if let Ok(loaded) = loaded {
+                let_go(loaded);
+            }
             return;
         };
         done.changed |= due.changes || loaded.is_ok();
@@ -191,8 +237,12 @@ impl Graphs {
             }
             Err(error) => {
                 let (of, node) = (format!("graph {name}"), error.node.as_deref());
+                let mut raised = error.raised.as_ref();
                 for line in &error.log {
-                    tracing::error!(of, node, "{line}");
+                    match raised.take() {
+                        Some(raised) => tracing::error!(of, node, "{}", raised.told(line)),
+                        None => tracing::error!(of, node, "{line}"),
+                    }
                 }
                 if error.log.is_empty() {
                     tracing::error!(of, node, "graph {name}: {error}");
@@ -217,7 +267,15 @@ impl Known {
         let looks = why.renewed || why.trigger != Trigger::Watch;
         // It may be a model that was missing.
         let recovers = why.moved && self.graph.has_failed();
-        if !is_new && !is_another && !recovers {
+        let is_loading = self.loading.strong_count() > 0;
+        if is_loading {
+            let is_asked = why.trigger == Trigger::Asked;
+            if !is_another && !is_asked && !self.is_saved(limit).await {
+                return None;
+            }
+            self.leave_load(&config.name, "another load has taken its place");
+        }
+        if !is_new && !is_another && !recovers && !is_loading {
             // A handler that was saved is noticed as a version of a model is.
             if !looks && !self.is_saved(limit).await {
                 return None;
@@ -238,21 +296,30 @@ impl Known {
                 PhaseEvent::Reload
             });
         }
-        if is_new || is_another {
+        if is_new || is_another || is_loading {
             self.look(GraphSource::of(&config), limit).await;
         }
-        let loading = self.loading.upgrade().unwrap_or_default();
-        self.loading = Arc::downgrade(&loading);
+        let loading = Arc::new(());
+        let number = Arc::downgrade(&loading);
+        let before = std::mem::replace(&mut self.loading, number.clone());
         Some(Due {
             config,
             graph: Arc::clone(&self.graph),
             changes: is_new || is_another || self.files.is_some(),
-            loading,
+            loading: Some(loading),
+            number,
+            before,
         })
     }
 }
 
 impl Known {
+    /// Ends a load whose result nobody wants any more; `reason` is what status calls say until the next.
+    fn leave_load(&mut self, name: &str, reason: &str) {
+        python::end_loads(&format!("graph {name}"), &format!("was killed: {reason}"));
+        self.graph.fail(reason);
+    }
+
     /// Reads the files of the graph, and keeps when they were written.
     async fn look(&mut self, source: GraphSource, limit: Duration) -> Option<Fingerprint> {
         let read = task::blocking("read graph", move || {
@@ -276,23 +343,59 @@ impl Known {
     }
 }
 
+/// End of a load that went on beside the passes.
+pub(super) struct LoadEnd(Due, LoadResult);
+
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
 async fn load(
-    due: &Due,
+    mut due: Due,
+    servables: Arc<dyn Servables>,
+    turns: Arc<Semaphore>,
+    is_silent: bool,
+    limit: Duration,
+) -> (Due, LoadResult) {
+    // It is never closed.
+    let turn = turns.acquire_owned().await.ok();
+    let mut loaded = Box::pin(loaded(
+        Arc::clone(due.graph.reporter()),
+        due.config.clone(),
+        (due.loading.take(), due.before.clone()),
+        servables,
+        is_silent,
+        limit,
+    ));
+    let quick = timeout(LONG, &mut loaded).await;
+    drop(turn);
+    let result = match quick {
+        Ok(result) => result,
+        Err(_) => loaded.await,
+    };
+    (due, result)
+}
+
+async fn loaded(
+    reporter: Arc<Reporter>,
+    config: GraphConfig,
+    (loading, before): (Option<Arc<()>>, Weak<()>),
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
-) -> Result<Arc<GraphDefinition>, LoadError> {
-    let name = &due.config.name;
+) -> LoadResult {
+    let name = &config.name;
     let error = |text: String| LoadError {
         status: "Failed to initialize mediapipe graph".to_owned(),
         log: vec![format!(
             "Mediapipe graph: {name} initialization failed with message: {text}"
         )],
         node: None,
+        raised: None,
     };
-    // Whoever else has it is a load.
-    if Arc::strong_count(&due.loading) > 1 {
+    let ended = async {
+        while before.strong_count() > 0 {
+            tokio::time::sleep(END / 500).await;
+        }
+    };
+    if timeout(END, ended).await.is_err() {
         return Err(error(
             "its last load has not come to an end yet; see what its nodes do when they begin, or \
              start the server anew"
@@ -300,9 +403,7 @@ async fn load(
         ));
     }
     let (reply, answer) = oneshot::channel();
-    let source = GraphSource::of(&due.config);
-    let reporter = Arc::clone(due.graph.reporter());
-    let loading = Arc::clone(&due.loading);
+    let source = GraphSource::of(&config);
     let work = async move {
         let load = task::blocking("load graph", move || {
             let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter);
@@ -319,9 +420,13 @@ async fn load(
     match timeout(limit, answer).await {
         Ok(Ok(Ok(loaded))) => loaded,
         Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
-        Err(_) => Err(error(format!(
-            "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
-             --graph-load-seconds"
-        ))),
+        Err(_) => {
+            let how = format!("was killed: its handler has not loaded within {limit:?}");
+            python::end_loads(&format!("graph {name}"), &how);
+            Err(error(format!(
+                "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
+                 --graph-load-seconds"
+            )))
+        }
     }
 }

@@ -207,6 +207,11 @@ impl Reloader {
                 () = tick => {
                     self.pass(Trigger::Watch, true).await;
                 }
+                end = self.graphs.ended() => {
+                    let mut done = Done::default();
+                    self.graphs.settle_late(end, &mut done);
+                    self.metrics.count_reload(done.errors.is_empty());
+                }
             }
         }
     }

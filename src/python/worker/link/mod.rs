@@ -294,11 +294,7 @@ impl Link {
             };
             let long = link.calls.lock().oldest(warned + 1..=before);
             if let Some((number, node)) = long {
-                link.stacks.clear();
-                link.process.ask();
-                link.stacks.written().await;
-                let places = link.stacks.read(&link.handlers.lock());
-                let at = places.and_then(|places| places.of_handlers());
+                let at = link.handler_places().await;
                 let at = at.map_or_else(String::new, |at| format!(": it is at {at}"));
                 let long = LONG.as_secs();
                 match link.is_loading() {
@@ -317,6 +313,23 @@ impl Link {
             }
             before = link.last.load(Ordering::Relaxed);
         }
+    }
+
+    /// Asks the worker for its stacks, and waits for them for a moment.
+    async fn ask(&self) {
+        self.stacks.clear();
+        self.process.ask();
+        self.stacks.written().await;
+    }
+
+    /// Asks the worker where its handlers are; `None` if it does not say, or runs none.
+    pub(in crate::python) async fn handler_places(&self) -> Option<String> {
+        if self.calls.lock().died.is_some() {
+            return None;
+        }
+        self.ask().await;
+        let places = self.stacks.read(&self.handlers.lock());
+        places.and_then(|places| places.of_handlers())
     }
 
     /// Reads the messages that are whole.
@@ -346,13 +359,8 @@ impl Link {
                         .raised
                         .map(crate::python::Raised::from)
                         .unwrap_or_default();
-                    tracing::error!(
-                        of = self.of,
-                        node = log.node,
-                        "{}: {raised}\n{}",
-                        log.text,
-                        raised.traceback.trim_end()
-                    );
+                    let text = raised.told(&format!("{}: {raised}", log.text));
+                    tracing::error!(of = self.of, node = log.node, "{text}");
                 }
                 None => {}
             }
@@ -422,8 +430,8 @@ impl Link {
     fn died(&self, ended: Ended) {
         let how = self.how(ended);
         self.process.kill_rest();
-        if let (Some(show), Some(places)) = (COMMON.terminal.get(), self.places()) {
-            show(&places.to_string());
+        if let (Some(terminal), Some(places)) = (COMMON.terminal(), self.places()) {
+            (terminal.show)(&places.to_string());
         }
         let mut waiting = self.calls.lock();
         let (calls, generators) = waiting.end(&how);
@@ -462,8 +470,13 @@ impl Link {
         self.calls.lock().is_loading = is_loading;
     }
 
+    /// Returns what it works for, as in messages: `graph g`.
+    pub(in crate::python) fn owner(&self) -> &str {
+        &self.of
+    }
+
     /// Returns whether it loads a handler, or has died of that.
-    pub(super) fn is_loading(&self) -> bool {
+    pub(in crate::python) fn is_loading(&self) -> bool {
         self.calls.lock().is_loading
     }
 
@@ -518,9 +531,7 @@ impl Link {
         };
         // Of its own: the call whose time is over may be dropped.
         Task::spawn(async move {
-            link.stacks.clear();
-            link.process.ask();
-            link.stacks.written().await;
+            link.ask().await;
             link.process.kill();
         })
         .detach();
