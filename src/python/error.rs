@@ -51,10 +51,11 @@ pub const OF_TRITON: &str = "the file is a model of Triton's Python backend, whi
                              becomes an OvmsPythonModel";
 
 impl Raised {
-    /// Returns a text about it behind the traceback, if there is one.
+    /// Returns a text about it behind the traceback, if that says more.
     pub fn told(&self, text: &str) -> String {
         match self.traceback.trim_end() {
             "" => text.to_owned(),
+            traceback if traceback == self.to_string() => text.to_owned(),
             traceback => format!("{traceback}\n{text}"),
         }
     }

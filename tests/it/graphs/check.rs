@@ -334,6 +334,11 @@ fn a_finalize_that_raises_is_a_warning() {
     assert_eq!(run.code, Some(0), "{}", shown(&run));
     let run = graph(folder.path(), &["check", "g", "--initialize"]);
     insta::assert_snapshot!(run.text(), @r#"
+    Traceback (most recent call last):
+      File "<folder>/g/handler.py", line 6, in finalize
+        raise OSError('busy')
+    OSError: busy
+
     graph `g`: 1 warning
 
     warning: `finalize` in g/handler.py raises OSError: busy
@@ -343,10 +348,6 @@ fn a_finalize_that_raises_is_a_warning() {
       | ^
       |
       = node `py`
-      = Traceback (most recent call last):
-          File "<folder>/g/handler.py", line 6, in finalize
-            raise OSError('busy')
-        OSError: busy
     "#);
     assert_eq!(run.code, Some(2));
 }

@@ -146,7 +146,8 @@ fn what_threads_and_processes_of_a_handler_print_has_its_node() {
     );
     add(&mut config, "two", &[&two, second].concat());
     file(&config, "two/handler.py", PRINTING);
-    let server = config.serve_with(&["--log_format", "json"]);
+    let server = config.begin(&["--log_format", "json"]);
+    server.wait_log("\"ready\"");
     let client = Grpc::connect(&server);
     let printed = |of: &str| {
         client.answered(raw(of, "in", "UINT8", &[1], &[1]));

@@ -338,7 +338,8 @@ fn imports_that_hang_delay_no_other_graph() {
     }
     let last = add_python(&mut config, "zero", CODE);
     let mut server = config.serve_with(&[
-        "--file_system_poll_wait_seconds=1",
+        "--file_system_poll_wait_seconds",
+        "1",
         "--shutdown_timeout_seconds=1",
     ]);
     let client = Grpc::connect(&server);
