@@ -180,15 +180,12 @@ impl WorkerGroup {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
-        let failed = |reason: String| HandlerLoadError::NoInterpreter {
-            path: facts.handler_path.clone(),
-            reason,
-        };
         for index in 0..self.slots.len() {
             let link = match self.slots[index].link() {
                 Some(link) => link,
                 None => {
-                    let link = self.start(index).await.map_err(failed)?;
+                    let started = self.start(index).await;
+                    let link = started.map_err(|reason| not_started(facts, reason))?;
                     self.watch(index, &link);
                     link
                 }
@@ -212,12 +209,9 @@ impl WorkerGroup {
         &self,
         facts: &NodeFacts,
     ) -> Result<pyovms::message::Loaded, HandlerLoadError> {
-        let failed = |reason: String| HandlerLoadError::NoInterpreter {
-            path: facts.handler_path.clone(),
-            reason,
-        };
         self.names.add(&facts.node_name);
-        let link = self.start(0).await.map_err(failed)?;
+        let started = self.start(0).await;
+        let link = started.map_err(|reason| not_started(facts, reason))?;
         load(&link, 1, facts, true).await
     }
 
@@ -467,6 +461,13 @@ pub(in crate::python) async fn place(
     let own = Arc::clone(own).acquire_owned().await.ok();
     let shared = Arc::clone(COMMON.everyone()).acquire_owned().await.ok();
     (own, shared)
+}
+
+fn not_started(facts: &NodeFacts, reason: String) -> HandlerLoadError {
+    HandlerLoadError::NoInterpreter {
+        path: facts.handler_path.clone(),
+        reason,
+    }
 }
 
 /// Loads a handler into a worker.

@@ -553,12 +553,8 @@ impl Link {
         node: &str,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<Answer, HandlerError> {
-        self.begin(node, None, order)?.1.await.unwrap_or_else(|_| {
-            Err(HandlerError::Worker(format!(
-                "worker of {} has ended in node {node}",
-                self.of
-            )))
-        })
+        let answer = self.begin(node, None, order)?.1.await;
+        answer.unwrap_or_else(|_| Err(self.death(node)))
     }
 
     /// Begins a call, whose number is also that of the generator that it may give.
