@@ -7,13 +7,16 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
-use tokio::{
-    sync::{Semaphore, oneshot},
-    time::{Instant, timeout, timeout_at},
-};
+use futures::FutureExt;
+use tokio::{sync::oneshot, time::timeout};
 
-use super::{done::Done, error::ReloadError, pass::PassReason, served::Trigger};
+use super::{
+    done::Done,
+    error::ReloadError,
+    loads::{Loads, end_of_wait},
+    pass::PassReason,
+    served::Trigger,
+};
 use crate::{
     config::{EntryError, FileConfig, GraphConfig, RefusedEntry},
     engine::{registry::Registry, servable::Servable},
@@ -21,17 +24,11 @@ use crate::{
         Fingerprint, Graph, GraphDefinition, GraphLimits, GraphSource, LoadError, Servables,
         VERSION, Written,
     },
-    metrics::{Metrics, Reporter},
+    metrics::Metrics,
     model::{Phase, PhaseEvent, let_go},
     python,
     task::{self, Task},
 };
-
-/// The most loads at once, but for those that take long.
-const AT_ONCE: usize = 8;
-
-/// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
-const LONG: Duration = Duration::from_secs(5);
 
 /// Time that a load has to end once its worker was killed.
 const END: Duration = Duration::from_secs(5);
@@ -47,10 +44,11 @@ pub(super) struct Graphs {
     /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
     known: BTreeMap<String, Known>,
-    /// Loads that go on.
-    loads: FuturesUnordered<Task<(Due, LoadResult)>>,
-    turns: Arc<Semaphore>,
+    pub(super) loads: Loads<GraphLoad>,
 }
+
+/// End of a load.
+pub(super) struct GraphLoad(Due, LoadResult);
 
 /// A graph as it is served.
 struct Known {
@@ -86,8 +84,7 @@ impl Graphs {
             servables,
             is_silent,
             known: BTreeMap::new(),
-            loads: FuturesUnordered::new(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            loads: Loads::new(),
         }
     }
 
@@ -155,37 +152,18 @@ impl Graphs {
                 continue;
             };
             if let Some(due) = known.due(config, why, limit).await {
-                let (servables, turns) = (Arc::clone(&self.servables), Arc::clone(&self.turns));
                 new.push(due.number.clone());
-                let load = load(due, servables, turns, is_silent, limit);
-                self.loads.push(Task::spawn(load));
+                let servables = Arc::clone(&self.servables);
+                self.loads.begin(load(due, servables, is_silent, limit));
             }
         }
-        let end = match why.trigger {
-            Trigger::Watch => Instant::now() + LONG,
-            Trigger::Start | Trigger::Asked => Instant::now() + 2 * limit,
-        };
-        while !new.is_empty() {
-            let next = timeout_at(end, self.loads.next()).await;
-            let Ok(Some(Ok((due, loaded)))) = next else {
-                break;
-            };
-            new.retain(|number| !number.ptr_eq(&due.number));
-            self.settle(due, loaded, done);
+        let end = end_of_wait(why.trigger, limit);
+        while !new.is_empty()
+            && let Some(load) = self.loads.next_until(end).await
+        {
+            new.retain(|number| !number.ptr_eq(&load.0.number));
+            self.settle(load, done);
         }
-    }
-
-    /// Waits for the end of a load that goes on beside the passes; for ever, if there is none.
-    pub(super) async fn ended(&mut self) -> LoadEnd {
-        match self.loads.next().await {
-            Some(Ok((due, loaded))) => LoadEnd(due, loaded),
-            _ => std::future::pending().await,
-        }
-    }
-
-    /// Brings what has come of such a load into effect.
-    pub(super) fn settle_late(&mut self, LoadEnd(due, loaded): LoadEnd, done: &mut Done) {
-        self.settle(due, loaded, done);
     }
 
     /// Retires what is not listed any more.
@@ -194,7 +172,11 @@ impl Graphs {
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
                 if known.loading.strong_count() > 0 {
-                    known.leave_load(name, "it is not configured any more");
+                    let reason = "it is not configured any more";
+                    end_loads(name, reason);
+                    known.loading = Weak::new();
+                    // One that is loading cannot be retired.
+                    known.graph.fail(reason);
                 }
                 known.graph.handle(PhaseEvent::Retire);
                 known.config = None;
@@ -216,7 +198,7 @@ impl Graphs {
     }
 
     /// Brings what a load has given into effect.
-    fn settle(&mut self, due: Due, loaded: LoadResult, done: &mut Done) {
+    pub(super) fn settle(&mut self, GraphLoad(due, loaded): GraphLoad, done: &mut Done) {
         let name = &due.config.name;
         let known = self.known.get_mut(name);
         let Some(known) = known.filter(|known| known.loading.ptr_eq(&due.number)) else {
@@ -273,7 +255,7 @@ impl Known {
             if !is_another && !is_asked && !self.is_saved(limit).await {
                 return None;
             }
-            self.leave_load(&config.name, "another load has taken its place");
+            end_loads(&config.name, "another load has taken its place");
         }
         if !is_new && !is_another && !recovers && !is_loading {
             // A handler that was saved is noticed as a version of a model is.
@@ -302,6 +284,8 @@ impl Known {
         let loading = Arc::new(());
         let number = Arc::downgrade(&loading);
         let before = std::mem::replace(&mut self.loading, number.clone());
+        // What is being loaded is not to be loaded again at the next pass.
+        self.config = Some(config.clone());
         Some(Due {
             config,
             graph: Arc::clone(&self.graph),
@@ -314,12 +298,6 @@ impl Known {
 }
 
 impl Known {
-    /// Ends a load whose result nobody wants any more; `reason` is what status calls say until the next.
-    fn leave_load(&mut self, name: &str, reason: &str) {
-        python::end_loads(&format!("graph {name}"), &format!("was killed: {reason}"));
-        self.graph.fail(reason);
-    }
-
     /// Reads the files of the graph, and keeps when they were written.
     async fn look(&mut self, source: GraphSource, limit: Duration) -> Option<Fingerprint> {
         let read = task::blocking("read graph", move || {
@@ -343,45 +321,31 @@ impl Known {
     }
 }
 
-/// End of a load that went on beside the passes.
-pub(super) struct LoadEnd(Due, LoadResult);
+/// Ends the load of a graph.
+fn end_loads(name: &str, reason: &str) {
+    python::end_loads(&format!("graph {name}"), &format!("was killed: {reason}"));
+}
 
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
 async fn load(
     mut due: Due,
     servables: Arc<dyn Servables>,
-    turns: Arc<Semaphore>,
     is_silent: bool,
     limit: Duration,
-) -> (Due, LoadResult) {
-    // It is never closed.
-    let turn = turns.acquire_owned().await.ok();
-    let mut loaded = Box::pin(loaded(
-        Arc::clone(due.graph.reporter()),
-        due.config.clone(),
-        (due.loading.take(), due.before.clone()),
-        servables,
-        is_silent,
-        limit,
-    ));
-    let quick = timeout(LONG, &mut loaded).await;
-    drop(turn);
-    let result = match quick {
-        Ok(result) => result,
-        Err(_) => loaded.await,
-    };
-    (due, result)
+) -> GraphLoad {
+    let loading = due.loading.take();
+    let loaded = loaded(&due, loading, servables, is_silent, limit).await;
+    GraphLoad(due, loaded)
 }
 
 async fn loaded(
-    reporter: Arc<Reporter>,
-    config: GraphConfig,
-    (loading, before): (Option<Arc<()>>, Weak<()>),
+    due: &Due,
+    loading: Option<Arc<()>>,
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
 ) -> LoadResult {
-    let name = &config.name;
+    let name = &due.config.name;
     let error = |text: String| LoadError {
         status: "Failed to initialize mediapipe graph".to_owned(),
         log: vec![format!(
@@ -391,7 +355,7 @@ async fn loaded(
         raised: None,
     };
     let ended = async {
-        while before.strong_count() > 0 {
+        while due.before.strong_count() > 0 {
             tokio::time::sleep(END / 500).await;
         }
     };
@@ -403,7 +367,8 @@ async fn loaded(
         ));
     }
     let (reply, answer) = oneshot::channel();
-    let source = GraphSource::of(&config);
+    let source = GraphSource::of(&due.config);
+    let reporter = Arc::clone(due.graph.reporter());
     let work = async move {
         let load = task::blocking("load graph", move || {
             let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter);
@@ -421,8 +386,10 @@ async fn loaded(
         Ok(Ok(Ok(loaded))) => loaded,
         Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
         Err(_) => {
-            let how = format!("was killed: its handler has not loaded within {limit:?}");
-            python::end_loads(&format!("graph {name}"), &how);
+            end_loads(
+                name,
+                &format!("its handler has not loaded within {limit:?}"),
+            );
             Err(error(format!(
                 "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
                  --graph-load-seconds"

@@ -120,6 +120,39 @@ fn a_handler_that_is_saved_is_noticed() {
 }
 
 #[test]
+fn an_import_that_hangs_delays_no_other_pipeline() {
+    let mut config = config();
+    fs::write(config.beside("other.py"), STEPS).unwrap();
+    config.library_at("other", &config.beside("other.py"));
+    let nodes = [scale("n", "2", "in=request.x", "out=o")];
+    config.pipeline("p", "x", &nodes, "y=n.o");
+    let by = json!({"do": "scale", "by": "2"});
+    let nodes = [custom("n", "other", &by, "in=request.x", "out=o")];
+    config.pipeline("q", "x", &nodes, "y=n.o");
+    let mut server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let client = Grpc::connect(&server);
+    fs::write(config.beside("steps.py"), "import time\ntime.sleep(1000)\n").unwrap();
+    server.wait_log("the load of the handler has not ended for 5 s");
+    let gives = |name: &str, text: &str| {
+        eventually("the new one answers", || {
+            (infer(&client, ten(name, 1.0)) == text).then_some(())
+        });
+    };
+    gives("p", "y [1,10] 2");
+    let other = STEPS.replace("factor * it", "factor * it + 1");
+    fs::write(config.beside("other.py"), &other).unwrap();
+    gives("q", "y [1,10] 3");
+    // One that hangs is left for what is saved next.
+    fs::write(config.beside("steps.py"), &other).unwrap();
+    gives("p", "y [1,10] 3");
+    server.wait_log("Python worker was killed: another load has taken its place");
+    fs::write(config.beside("steps.py"), "import time\ntime.sleep(1000)\n").unwrap();
+    server.wait_log("changed to: RELOADING");
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+#[test]
 fn code_that_does_not_load_any_more_leaves_what_serves() {
     let mut config = config();
     config.pipeline(
