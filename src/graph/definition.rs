@@ -73,7 +73,7 @@ pub struct LoadError {
     /// Node whose handler did not load, if it was that.
     pub node: Option<String>,
     /// Exception that the handler has raised, if it was that.
-    pub raised: Option<Raised>,
+    pub raised: Option<Box<Raised>>,
 }
 
 impl LoadError {
@@ -194,7 +194,7 @@ impl GraphDefinition {
                     let lines = lines.map(str::to_owned).collect();
                     return Err(LoadError {
                         node: Some(node.spec.name.clone()),
-                        raised: error.raised().cloned(),
+                        raised: error.raised().cloned().map(Box::new),
                         ..LoadError::new(error.status_text(), lines)
                     });
                 }

@@ -71,7 +71,7 @@ struct Due {
     changes: bool,
     /// Taken by its load, which drops it at its end.
     loading: Option<Arc<()>>,
-    /// The same, to tell this load from another one.
+    /// Identity of this load.
     number: Weak<()>,
     /// The load before, if that goes on.
     before: Weak<()>,
@@ -219,7 +219,7 @@ impl Graphs {
             }
             Err(error) => {
                 let (of, node) = (format!("graph {name}"), error.node.as_deref());
-                let mut raised = error.raised.as_ref();
+                let mut raised = error.raised.as_deref();
                 for line in &error.log {
                     match raised.take() {
                         Some(raised) => tracing::error!(of, node, "{}", raised.told(line)),

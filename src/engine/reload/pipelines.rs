@@ -61,7 +61,7 @@ struct Due {
     is_other_code: bool,
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
-    /// Tells this check from another one.
+    /// Identity of this check.
     number: Arc<()>,
 }
 

@@ -147,7 +147,11 @@ fn an_import_that_hangs_delays_no_other_pipeline() {
     gives("p", "y [1,10] 3");
     server.wait_log("Python worker was killed: another load has taken its place");
     fs::write(config.beside("steps.py"), "import time\ntime.sleep(1000)\n").unwrap();
-    server.wait_log("changed to: RELOADING");
+    eventually("the fourth one that was saved is looked at", || {
+        let log = server.log();
+        let looks = log.matches("changed to: AVAILABLE_REQUIRED_REVALIDATION");
+        (looks.count() >= 4).then_some(())
+    });
     server.signal("TERM");
     assert!(server.wait().success());
 }
