@@ -67,14 +67,13 @@ impl<D> LocalServable<D> {
         let engine = Engine::new(Duration::ZERO, 1);
         let mut reloader = Reloader::given(engine.clone(), config, &defaults());
         let errors = {
-            let bar = ui::steps((models > 0).then_some(models));
-            bar.set_message("loading");
+            let bar = ui::loading((models > 0).then_some(models));
             let mut load = std::pin::pin!(reloader.load());
             let mut ticks = tokio::time::interval(ui::BAR_STEP);
             loop {
                 tokio::select! {
                     errors = &mut load => break errors,
-                    _ = ticks.tick() => bar.set_position(settled(&engine)),
+                    _ = ticks.tick() => bar.show(settled(&engine)),
                 }
             }
         };
@@ -143,14 +142,10 @@ fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
         ReloadError::Pipeline { errors, .. } => {
             errors.errors.iter().map(ToString::to_string).collect()
         }
+        // The worker has shown the traceback.
         ReloadError::Graph { error, .. } => {
-            // The worker has shown the traceback, which begins with its file where the file is no Python.
-            let is_ours = |line: &&String| {
-                !line.contains("Traceback (most recent call last):")
-                    && !line.starts_with("  File \"")
-            };
             let lines = std::iter::once(&error.status).chain(&error.log);
-            lines.take_while(is_ours).cloned().collect()
+            lines.cloned().collect()
         }
         other => vec![chain(other)],
     });

@@ -75,8 +75,5 @@ fn notes(found: &Diagnostic) -> impl Iterator<Item = String> {
             format!("found     {found}\nexpected  {expected}")
         }
     });
-    about
-        .into_iter()
-        .chain(message)
-        .chain(found.traceback.clone())
+    about.into_iter().chain(message)
 }

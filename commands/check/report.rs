@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::{
     check,
     error::{Failure, FailureKind},
-    ui::{quiet, visible, visible_below},
+    ui::{quiet, visible, visible_below, visible_lines},
 };
 
 /// Kind of servable that is checked.
@@ -128,11 +128,15 @@ impl CheckedServable {
             .map(|found| (line(&found, &servable, origin), found))
     }
 
-    /// Writes the results for people.
+    /// Writes the results for people, tracebacks of handlers first.
     fn text(&self) -> String {
         let all = &self.found;
         let (kind, name, counts) = (self.kind.name(), visible(&self.name), Counts::from(all));
-        let mut text = format!("{kind} `{name}`: {counts}\n");
+        let found = all.errors.iter().chain(&all.warnings);
+        let tracebacks = found.filter_map(|found| found.traceback.as_deref());
+        let tracebacks = tracebacks.map(|traceback| format!("{}\n\n", visible_lines(traceback)));
+        let mut text: String = tracebacks.collect();
+        text.extend([&*format!("{kind} `{name}`: {counts}\n")]);
         for note in self.notes.iter().filter(|_| !quiet()) {
             text.extend(["  note: ", &visible(note), "\n"]);
         }

@@ -14,7 +14,11 @@ use std::{
 };
 
 use clap::Subcommand;
-use ovms::{config::Defaults, openvino::runtime, python};
+use ovms::{
+    config::Defaults,
+    openvino::runtime,
+    python::{self, HandlerTerminal},
+};
 
 use crate::{error::Failure, places, ui};
 
@@ -58,12 +62,17 @@ pub(crate) fn run(command: GraphCommand) -> Result<(), Failure> {
 /// Time limit for flushing the output of handlers at the end.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 
-/// Configures the packages of handlers as the server does, and gives them this terminal.
-pub(crate) fn environment(named: Option<PathBuf>) {
+/// Configures the packages of handlers as the server does, and gives them this terminal. What they raise is shown there
+/// by themselves, or in the report of a check.
+pub(crate) fn environment(named: Option<PathBuf>, has_report: bool) {
     let found = runtime::find(&places::all()).ok();
     python::configure(named, found.map(|found| found.library));
-    let show = |text: &str| ui::print_aside(&format!("{}\n", ui::visible_lines(text)));
-    python::give_terminal(show, io::stdin().is_terminal());
+    python::give_terminal(HandlerTerminal {
+        show: |text| ui::print_aside(&format!("{}\n", ui::visible_lines(text))),
+        clear: ui::clear_loading,
+        has_keyboard: io::stdin().is_terminal(),
+        shows_raised: !has_report,
+    });
 }
 
 /// Notes that calls of handlers may take longer here than served.

@@ -165,6 +165,10 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
         return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
+    let is_python = |path: &Path| path.extension().is_some_and(|it| it == "py");
+    if graph_path.is_file() && is_python(&graph_path) {
+        return Err(of_handler(path));
+    }
     if !graph_path.is_file() {
         let failure = Failure::failed(format!("there is no graph in {shown}"));
         return Err(failure.hint(
@@ -182,6 +186,18 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     };
     let (graphs, file) = (vec![graph], None);
     Ok(Found { graphs, file })
+}
+
+/// Returns the failure for a handler in the place of its graph, with the graph beside it.
+fn of_handler(path: &Path) -> Failure {
+    let failure = Failure::usage(format!("{} is a handler, and no graph", path.display()));
+    let folder = folder_of(path);
+    failure.hint(match folder.join(GRAPH).is_file() {
+        true => format!("name its graph: `{}`", folder.display()),
+        false => {
+            "a graph file names it as handler_path; `ovms graph new NAME` writes one".to_owned()
+        }
+    })
 }
 
 /// Finds the graphs of a configuration file.

@@ -197,7 +197,11 @@ fn report(
 
 /// Returns the results of a checked pipeline of a file with this text.
 pub(crate) fn checked(file: &str, name: &str, found: Diagnostics, source: &str) -> CheckedServable {
-    let found = found.map(|found| found.file(file));
+    // One of its own is that of a handler.
+    let found = found.map(|found| match found.file {
+        Some(_) => found,
+        None => found.file(file),
+    });
     CheckedServable::new(CheckedKind::Pipeline, name, file, found, source)
 }
 

@@ -322,7 +322,7 @@ impl ConfigurationFacts<'_> {
             return Err(CustomError::NotOpen(reason.to_owned()));
         }
         if !self.is_of_all {
-            let environment = || graph::environment(self.environment.clone());
+            let environment = || graph::environment(self.environment.clone(), true);
             self.python.get_or_init(environment);
         }
         Ok(())

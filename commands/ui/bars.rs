@@ -39,6 +39,43 @@ pub(crate) fn steps(length: Option<usize>) -> ProgressBar {
     drawn(length.map(|length| length as u64), template)
 }
 
+/// Current bar of a load.
+static LOADING: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Bar of a load on stderr, removed when this is dropped, or by [`clear_loading`].
+pub(crate) struct LoadingBar(());
+
+/// Starts a bar that counts what is loaded, as [`steps`].
+pub(crate) fn loading(length: Option<usize>) -> LoadingBar {
+    let bar = steps(length);
+    bar.set_message("loading");
+    *LOADING.lock() = Some(bar);
+    LoadingBar(())
+}
+
+impl LoadingBar {
+    /// Shows how much is loaded, unless the bar was removed.
+    pub(crate) fn show(&self, count: u64) {
+        // Held, so that nothing is drawn once it is removed.
+        if let Some(bar) = &*LOADING.lock() {
+            bar.set_position(count);
+        }
+    }
+}
+
+impl Drop for LoadingBar {
+    fn drop(&mut self) {
+        clear_loading();
+    }
+}
+
+/// Removes the bar of a load for good: somebody else draws there.
+pub(crate) fn clear_loading() {
+    if let Some(bar) = LOADING.lock().take() {
+        bar.finish_and_clear();
+    }
+}
+
 /// Items counted on stderr, with their rate.
 #[derive(Debug)]
 pub(crate) struct Counter {

@@ -16,7 +16,7 @@ use std::{
 
 use super::error::Failure;
 
-pub(crate) use bars::{BAR_STEP, Counter, bar, bar_target, steps, waiting};
+pub(crate) use bars::{BAR_STEP, Counter, bar, bar_target, clear_loading, loading, waiting};
 pub(crate) use table::{Cell, Table, Tone};
 pub(crate) use text::{
     clipped, coloured, columns, counted, filled, image_columns, listed, quoted_names, wrapped,

@@ -32,7 +32,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
     model::Served,
-    python::{HandlerInstance, NodeFacts, PythonHandler, WorkerGroup, WorkerSeat},
+    python::{HandlerInstance, NodeFacts, PythonHandler, Raised, WorkerGroup, WorkerSeat},
     task,
 };
 
@@ -72,6 +72,8 @@ pub struct LoadError {
     pub log: Vec<String>,
     /// Node whose handler did not load, if it was that.
     pub node: Option<String>,
+    /// Exception that the handler has raised, if it was that.
+    pub raised: Option<Box<Raised>>,
 }
 
 impl LoadError {
@@ -87,6 +89,7 @@ impl LoadError {
             status: status.into(),
             log,
             node: None,
+            raised: None,
         }
     }
 }
@@ -191,6 +194,7 @@ impl GraphDefinition {
                     let lines = lines.map(str::to_owned).collect();
                     return Err(LoadError {
                         node: Some(node.spec.name.clone()),
+                        raised: error.raised().cloned().map(Box::new),
                         ..LoadError::new(error.status_text(), lines)
                     });
                 }

@@ -44,7 +44,9 @@ pub use plan::{Count, Input, Level, PipelinePlan, PipelinePlanNode, PlanOutput};
 pub use python::PythonNode;
 pub use scheduler::{MAX_SESSIONS, Ready, Schedule};
 pub use session::{PipelineSession, Sessions};
-pub use sources::{CustomError, CustomFacts, MissingModel, ModelFacts, Sources, TensorSource};
+pub use sources::{
+    CustomError, CustomFacts, HandlerPlace, MissingModel, ModelFacts, Sources, TensorSource,
+};
 pub use trace::{DecodingTrace, NodeTrace, PipelineWatch, Trace, critical_path};
 
 #[cfg(test)]

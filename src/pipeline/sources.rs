@@ -1,7 +1,12 @@
 //! Input of the check of a pipeline: models, and the custom nodes of libraries.
 
+use std::path::Path;
+
 use crate::{
-    config::NodeConfig, custom_node::NodeError, python::HandlerLoadError, servable::ServableInfo,
+    config::NodeConfig,
+    custom_node::NodeError,
+    python::{HandlerLoadError, Raised},
+    servable::ServableInfo,
 };
 
 pub use crate::servable::TensorSource;
@@ -125,6 +130,8 @@ pub enum CustomError {
         reason: String,
         /// The next step.
         advice: &'static str,
+        /// Line of the handler file where an exception passed, and its traceback.
+        raised: Option<Box<HandlerPlace>>,
     },
     /// The `execute` of a Python handler is a generator. A server does not say so before a request.
     Generator,
@@ -132,6 +139,17 @@ pub enum CustomError {
     Environment(String),
     /// Nobody has asked it, which is no error: why not. A server never says so.
     NotLooked(String),
+}
+
+/// Place in a handler where it has raised an exception.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandlerPlace {
+    /// Path of the file.
+    pub file: String,
+    /// Line, from 1, if it passed there.
+    pub line: Option<usize>,
+    /// Traceback; empty if no Python code raised it.
+    pub traceback: String,
 }
 
 impl From<NodeError> for CustomError {
@@ -145,13 +163,18 @@ impl From<HandlerLoadError> for CustomError {
         if let HandlerLoadError::Environment { reason, .. } = error {
             return Self::Environment(reason);
         }
-        let text = error.to_string();
-        // Where it was raised is for the log.
-        let traceback = error.raised().map(|raised| raised.traceback.trim_end());
-        let reported = text.strip_suffix(traceback.unwrap_or_default());
+        let place = |path: &Path, raised: &Raised| HandlerPlace {
+            file: path.display().to_string(),
+            line: raised.line.and_then(|line| usize::try_from(line).ok()),
+            traceback: raised.traceback.trim_end().to_owned(),
+        };
         Self::Handler {
-            reason: reported.unwrap_or(&text).trim_end().to_owned(),
+            reason: error.to_string(),
             advice: error.advice(),
+            raised: match &error {
+                HandlerLoadError::Raised { path, raised } => Some(Box::new(place(path, raised))),
+                _ => None,
+            },
         }
     }
 }

@@ -32,7 +32,7 @@ impl From<pyovms::message::Raised> for Raised {
         let is_debugger = raised.kind == "BdbQuit" && raised.message.is_empty();
         Self {
             kind: raised.kind,
-            message: match is_debugger && !COMMON.has_terminal() {
+            message: match is_debugger && COMMON.terminal().is_none() {
                 true => NO_TERMINAL.to_owned(),
                 false => raised.message,
             },
@@ -51,6 +51,15 @@ pub const OF_TRITON: &str = "the file is a model of Triton's Python backend, whi
                              becomes an OvmsPythonModel";
 
 impl Raised {
+    /// Returns a text about it behind the traceback, if that says more.
+    pub fn told(&self, text: &str) -> String {
+        match self.traceback.trim_end() {
+            "" => text.to_owned(),
+            traceback if traceback == self.to_string() => text.to_owned(),
+            traceback => format!("{traceback}\n{text}"),
+        }
+    }
+
     /// Returns what helps where a module, or a file that is beside the handler, is not there; `None` if it is
     /// anything else.
     pub fn advice(&self, handler: &Path) -> Option<&'static str> {
@@ -200,9 +209,8 @@ pub enum HandlerLoadError {
     },
     /// The module, the constructor or `initialize` raised an exception.
     #[error(
-        "Error during python node initialization for handler_path: {} - {raised}{}",
-        path.display(),
-        below(raised)
+        "Error during python node initialization for handler_path: {} - {raised}",
+        path.display()
     )]
     Raised {
         /// Path of the handler file.
@@ -295,6 +303,13 @@ impl HandlerLoadError {
         self.of_raised().filter(|advice| *advice == BESIDE)
     }
 
+    /// Returns it behind the traceback, if there is one.
+    pub fn told(&self) -> String {
+        let text = self.to_string();
+        self.raised()
+            .map_or(text.clone(), |raised| raised.told(&text))
+    }
+
     /// Returns the exception raised by Python code.
     pub const fn raised(&self) -> Option<&Raised> {
         match self {
@@ -329,14 +344,6 @@ pub fn handler_near(path: &Path) -> Option<String> {
     let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
     nearest(&name, names.iter().map(String::as_str)).map(str::to_owned)
-}
-
-/// Formats the traceback on lines of its own.
-fn below(raised: &Raised) -> String {
-    match raised.traceback.trim_end() {
-        "" => String::new(),
-        traceback => format!("\n{traceback}"),
-    }
 }
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ impl PythonHandler {
         validate(&facts, group.options())?;
         let loaded = block_on(group, group.load(&facts));
         let (number, loaded) = loaded.map_err(|error| group.options().explained(error))?;
-        let misfits: Vec<Misfit> = loaded.misfits.into_iter().map(Misfit::from).collect();
+        let is_stateful = loaded.stateful;
+        let (class, misfits) = taken(loaded);
         for misfit in &misfits {
             // It may never be called, so that this is no error.
             tracing::warn!(of = group.of, node = facts.node_name, "{}", misfit.line());
@@ -107,11 +108,8 @@ impl PythonHandler {
             facts,
             group: Arc::clone(group),
             number,
-            is_stateful: loaded.stateful,
-            class: HandlerFacts {
-                generates: loaded.generates,
-                strays: loaded.strays.into_iter().map(Misfit::from).collect(),
-            },
+            is_stateful,
+            class,
             misfits,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
             life: Life::default(),
@@ -135,14 +133,9 @@ impl PythonHandler {
         let group = WorkerGroup::new(of, options, Arc::default());
         let loaded = block_on(&group, group.inspect(facts));
         let loaded = loaded.map_err(|error| group.options().explained(error))?;
-        fit(
-            &facts.handler_path,
-            loaded.misfits.into_iter().map(Misfit::from).collect(),
-        )?;
-        Ok(HandlerFacts {
-            generates: loaded.generates,
-            strays: loaded.strays.into_iter().map(Misfit::from).collect(),
-        })
+        let (class, misfits) = taken(loaded);
+        fit(&facts.handler_path, misfits)?;
+        Ok(class)
     }
 
     /// Checks that its methods can be called as the server calls them.
@@ -260,12 +253,8 @@ impl PythonHandler {
                 .unwrap_or_default()
             {
                 if let Ok(Answer::Raised(raised)) = outcome {
-                    tracing::error!(
-                        of = group.of,
-                        node = name,
-                        "Failed to process python node finalize method: {raised}\n{}",
-                        raised.traceback.trim_end()
-                    );
+                    let text = format!("Failed to process python node finalize method: {raised}");
+                    tracing::error!(of = group.of, node = name, "{}", raised.told(&text));
                     last = Some(raised);
                 }
             }
@@ -291,6 +280,18 @@ impl fmt::Debug for PythonHandler {
             .field("node", &self.node_name())
             .finish_non_exhaustive()
     }
+}
+
+/// Takes what a worker has found of a class, and its methods that cannot be called, apart.
+fn taken(loaded: pyovms::message::Loaded) -> (HandlerFacts, Vec<Misfit>) {
+    let class = HandlerFacts {
+        generates: loaded.generates,
+        strays: loaded.strays.into_iter().map(Misfit::from).collect(),
+    };
+    (
+        class,
+        loaded.misfits.into_iter().map(Misfit::from).collect(),
+    )
 }
 
 fn fit(path: &Path, misfits: Vec<Misfit>) -> Result<(), HandlerLoadError> {

@@ -222,12 +222,8 @@ impl HandlerInstance {
     fn logged(&self, error: HandlerError) -> HandlerError {
         if let HandlerError::Raised(raised) = &error {
             let node = self.handler.node_name();
-            tracing::error!(
-                of = self.owner(),
-                node,
-                "Error occurred during node execution: {node} - {raised}\n{}",
-                raised.traceback.trim_end()
-            );
+            let text = format!("Error occurred during node execution: {node} - {raised}");
+            tracing::error!(of = self.owner(), node, "{}", raised.told(&text));
         }
         error
     }

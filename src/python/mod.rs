@@ -31,7 +31,11 @@ mod worker;
 #[cfg(feature = "python")]
 mod tests;
 
-use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Weak, atomic::Ordering},
+    time::Duration,
+};
 
 pub use environment::{configure, environment_error};
 pub use error::{
@@ -59,13 +63,51 @@ pub fn describe() -> Option<String> {
     COMMON.description.lock().clone()
 }
 
+/// Terminal of this process, for handlers.
+#[derive(Debug, Clone, Copy)]
+pub struct HandlerTerminal {
+    /// Shows a text, such as where a worker was that has died.
+    pub show: fn(&str),
+    /// Clears what is drawn there for good: the code of handlers runs from now on, and may begin a debugger.
+    pub clear: fn(),
+    /// Whether somebody can type there, and so may be at the prompt of a debugger: calls may take as long as they like
+    /// then.
+    pub has_keyboard: bool,
+    /// Whether workers show there what handlers raise, first.
+    pub shows_raised: bool,
+}
+
 /// Gives workers the terminal of this process, so that handlers can be debugged there, instead of logging what they
-/// print, and has a function show where those that die were. Applies to workers that start afterwards. With a keyboard
-/// there, so that somebody may be at the prompt of a debugger, calls may take as long as they like.
-pub fn give_terminal(show: fn(&str), has_keyboard: bool) {
-    COMMON.has_keyboard.store(has_keyboard, Ordering::Relaxed);
+/// print. Applies to workers that start afterwards.
+pub fn give_terminal(terminal: HandlerTerminal) {
     // Once is enough.
-    let _ = COMMON.terminal.set(show);
+    let _ = COMMON.terminal.set(terminal);
+}
+
+/// Kills the workers of a graph or a pipeline, called such as `graph g`, that are loading a handler. What is told of
+/// them is `how`.
+pub fn end_loads(of: &str, how: &str) {
+    let links = COMMON.links.lock();
+    for link in links.iter().filter_map(Weak::upgrade) {
+        if link.owner() == of && link.is_loading() {
+            link.kill(how.to_owned());
+        }
+    }
+}
+
+/// Asks all workers where their handlers are, as `/m/model.py:3 in execute`; `None` if they are nowhere.
+pub async fn handler_places() -> Option<String> {
+    let links: Vec<_> = COMMON
+        .links
+        .lock()
+        .iter()
+        .filter_map(Weak::upgrade)
+        .collect();
+    let mut places = Vec::new();
+    for link in links {
+        places.extend(link.handler_places().await);
+    }
+    (!places.is_empty()).then(|| places.join(", and at "))
 }
 
 /// Charges the memory that is shared with workers. Applies to workers that start afterwards.

@@ -32,6 +32,25 @@ impl Sample {
         self.shape.iter().copied().fold(1, i64::saturating_mul)
     }
 
+    /// Returns the name of its type in NumPy, if that has it.
+    pub(super) fn numpy(&self) -> Option<&'static str> {
+        Some(match self.dtype {
+            DataType::Bool => "bool_",
+            DataType::I8 => "int8",
+            DataType::I16 => "int16",
+            DataType::I32 => "int32",
+            DataType::I64 => "int64",
+            DataType::U8 => "uint8",
+            DataType::U16 => "uint16",
+            DataType::U32 => "uint32",
+            DataType::U64 => "uint64",
+            DataType::F16 => "float16",
+            DataType::F32 => "float32",
+            DataType::F64 => "float64",
+            DataType::Bf16 | DataType::String => return None,
+        })
+    }
+
     /// Returns its size in bytes, if it has no texts.
     pub(super) fn size(&self) -> i64 {
         let each = self.dtype.size().unwrap_or(1) as i64;

@@ -66,13 +66,13 @@ pub(super) struct Wire {
     pub(super) tag: String,
 }
 
-/// Modules that come with Python and have names that nodes may well have. A file of such a name
+/// Modules that come with Python, or that tests import, and have names that nodes may well have. A file of such a name
 /// would be taken for them by whatever runs in its folder.
 const MODULES: &str = "
     abc argparse array ast base64 binascii bisect calendar cmd code codecs collections
     configparser contextlib copy csv ctypes dataclasses datetime decimal difflib dis email enum
     errno fractions functools gc glob graphlib gzip hashlib heapq hmac html http importlib
-    inspect io json keyword locale logging math numbers operator os parser pathlib pickle
+    inspect io json keyword locale logging math numbers numpy operator os parser pathlib pickle
     platform pprint profile pyovms queue random re sched secrets select selectors shutil signal
     site socket statistics string struct subprocess symtable sys tarfile tempfile test textwrap
     threading time timeit token tokenize trace traceback types typing unicodedata unittest
@@ -179,6 +179,12 @@ impl Wiring {
             ScaffoldKind::Model(servable) => around(of, servable, &mut names),
         };
         Ok(Self { steps })
+    }
+
+    /// Returns whether tests of handlers have inputs that are arrays of NumPy.
+    pub(super) fn has_arrays(&self) -> bool {
+        let mut inputs = self.python().flat_map(|node| &node.inputs);
+        inputs.any(|input| Sample::of(input).numpy().is_some())
     }
 
     /// Returns whether a handler gives back texts.

@@ -99,16 +99,19 @@ pub(crate) fn at(
 }
 
 /// Returns whether a handler of a graph seems to have a method `initialize`.
-pub(super) fn initializes(graph: &GraphConfig) -> bool {
+pub(crate) fn initializes(graph: &GraphConfig) -> bool {
     let path = graph.graph_path.display().to_string();
     let spec = source::read(graph).ok();
     let spec = spec.and_then(|text| GraphSpec::read(&text, &path).ok());
     let nodes = spec.iter().flat_map(|spec| &spec.nodes);
     let mut handlers = nodes.filter_map(|node| node.spec.handler_path());
-    handlers.any(|path| {
-        let text = std::fs::read(graph.base_path.join(path)).unwrap_or_default();
-        String::from_utf8_lossy(&text).contains("def initialize(")
-    })
+    handlers.any(|path| has_initialize(&graph.base_path.join(path)))
+}
+
+/// Returns whether a handler file seems to have a method `initialize`.
+pub(crate) fn has_initialize(handler: &Path) -> bool {
+    let text = std::fs::read(handler).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("def initialize(")
 }
 
 /// Describes how clients get everything from a generator.

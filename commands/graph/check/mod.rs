@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ovms::{config::Defaults, python};
 
-pub(crate) use self::look::at as checked;
+pub(crate) use self::look::{at as checked, has_initialize, initializes};
 use super::{
     environment,
     source::{self, AdjacentConfig},
@@ -109,7 +109,7 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         AdjacentConfig::Unused(reason) => (None, Some(reason)),
         AdjacentConfig::Absent => (None, None),
     };
-    environment(args.python_environment.clone());
+    environment(args.python_environment.clone(), true);
     let graphs = found.graphs.iter().map(|graph| {
         let checked = checked(graph, found.file.as_ref(), unused.as_deref(), depth);
         checked.noted(used.clone())

@@ -138,7 +138,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         let failure = Failure::usage("standard input has its requests once, for one run");
         return Err(failure.hint("with --watch, name a file in --requests"));
     }
-    environment(args.python_environment);
+    environment(args.python_environment, false);
     let plan = RequestPlan::local(args.requests.as_deref(), args.timestamp);
     let inputs = infer::inputs(args.inputs, args.images)?;
     let is_without = args.requests.is_none() && inputs.is_empty();
@@ -157,7 +157,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         runtime.block_on(async {
             let loaded = tokio::select! {
                 loaded = load::load(name, config) => loaded?,
-                _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
+                _ = interrupts.recv() => return Err(interrupted(python::handler_places().await)),
             };
             let model = loaded.metadata();
             let base = Request {
@@ -204,7 +204,7 @@ async fn all(
 ) -> Result<(), Failure> {
     let first = tokio::select! {
         first = feed.next() => first?,
-        _ = interrupts.recv() => return Err(Failure::interrupted(INTERRUPTED)),
+        _ = interrupts.recv() => return Err(interrupted(None)),
     };
     let Some(first) = first else {
         return Err(Failure::usage("found no request"));
@@ -243,13 +243,13 @@ async fn all(
     let showing = async move {
         let mut refused = 0_usize;
         let mut given = HashSet::new();
-        let mut is_stopped = false;
+        let mut stopped = None;
         loop {
             let answer = tokio::select! {
                 biased;
                 // Without anybody who takes answers, the graph ends.
                 _ = interrupts.recv() => {
-                    is_stopped = true;
+                    stopped = Some(interrupted(python::handler_places().await));
                     break;
                 }
                 answer = answers.recv() => answer,
@@ -267,21 +267,21 @@ async fn all(
                 }
             }
         }
-        Ok::<_, Failure>((refused, is_stopped, given, stdout))
+        Ok::<_, Failure>((refused, stopped, given, stdout))
     };
     let (fed, ran, shown) = tokio::join!(feeding, running, showing);
-    let (refused, is_stopped, given, stdout) = shown?;
-    let error = match is_stopped {
-        true => Some(INTERRUPTED.to_owned()),
-        false => ran.err().map(|error| error.message().to_owned()),
+    let (refused, stopped, given, stdout) = shown?;
+    let error = match &stopped {
+        Some(_) => Some(INTERRUPTED.to_owned()),
+        None => ran.err().map(|error| error.message().to_owned()),
     };
     let took = begun.elapsed();
     stdout.print(&match format {
         OutputFormat::Json => times.json(loaded.plan(), took, error.as_deref()),
         OutputFormat::Table => times.table(loaded.plan(), took),
     })?;
-    if is_stopped {
-        return Err(Failure::interrupted(INTERRUPTED));
+    if let Some(stopped) = stopped {
+        return Err(stopped);
     }
     let left_out = fed?;
     if error.is_none() {
@@ -303,6 +303,13 @@ async fn all(
         (None, 1) => Err(Failure::failed("a request was refused")),
         (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
     }
+}
+
+/// Returns the failure of a run that Ctrl-C has ended, with the place where a handler was then.
+fn interrupted(place: Option<String>) -> Failure {
+    let failure = Failure::interrupted(INTERRUPTED);
+    let place = place.map(|place| format!("the handler was at {place}"));
+    place.into_iter().fold(failure, Failure::detail)
 }
 
 fn failed(loaded: &LocalGraph, error: &str) -> Failure {

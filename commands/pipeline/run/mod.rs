@@ -226,7 +226,7 @@ fn read(
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();
     if libraries.any(|library| is_handler(&library.base_path)) {
-        graph::environment(environment);
+        graph::environment(environment, false);
     }
     Ok((name, config))
 }

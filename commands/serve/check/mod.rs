@@ -69,7 +69,7 @@ struct Report {
     unread: BTreeMap<String, Vec<String>>,
     /// Next steps.
     hints: Vec<String>,
-    /// Remark on a file in which nothing is wrong.
+    /// Remark on a configuration without errors.
     note: Option<String>,
 }
 
@@ -636,13 +636,12 @@ impl Report {
     fn end(self) -> Result<(), Failure> {
         let found = self.findings;
         let counts = Counts::from(&found);
-        let failure = match CheckVerdict::of(CheckedKind::Model, counts) {
-            CheckVerdict::Ok => {
-                if let Some(note) = self.note {
-                    ui::note(&format!("note: {note}"));
-                }
-                return Ok(());
-            }
+        let verdict = CheckVerdict::of(CheckedKind::Model, counts);
+        if let Some(note) = self.note.filter(|_| verdict != CheckVerdict::Errors) {
+            ui::note(&format!("note: {note}"));
+        }
+        let failure = match verdict {
+            CheckVerdict::Ok => return Ok(()),
             CheckVerdict::Errors => Failure::failed(format!("the check found {counts}")),
             _ => counts.without_errors(),
         };

@@ -106,7 +106,7 @@ impl Report {
         path: &str,
         at: impl Fn(&FilePosition) -> String,
     ) {
-        graph::environment(environment);
+        graph::environment(environment, true);
         let mut facts = ConfigurationFacts::new(file);
         facts.is_of_all = true;
         facts.runs_custom_nodes = !self.is_syntax;
@@ -161,6 +161,29 @@ impl Report {
             }
             self.add((CheckedKind::Graph, &graph.name), path, findings, true);
         }
+        if !self.is_syntax {
+            self.uninitialized(file, &facts);
+        }
+    }
+
+    /// Notes that no `initialize` of a handler was called.
+    fn uninitialized(&mut self, file: &FileConfig, facts: &ConfigurationFacts<'_>) {
+        let of_graphs = file.graphs.iter().any(graph::check::initializes);
+        let mut libraries = file.custom_node_libraries.iter();
+        let of_pipelines = libraries.any(|library| {
+            let path = facts.path(&library.name);
+            let path = path.filter(|path| is_handler(path) && is_used(file, &library.name));
+            path.is_some_and(graph::check::has_initialize)
+        });
+        let commands = match (of_graphs, of_pipelines) {
+            (false, false) => return,
+            (true, false) => "`ovms graph check --initialize` calls it",
+            (false, true) => "`ovms pipeline check` calls it",
+            (true, true) => "`ovms graph check --initialize` and `ovms pipeline check` call it",
+        };
+        self.note = Some(format!(
+            "`initialize` of Python handlers was not called, as the server does; {commands}"
+        ));
     }
 
     /// Opens the libraries of custom nodes, and imports unused handlers among them: used ones are

@@ -9,7 +9,7 @@ name in different folders are different modules, also when they are imported lat
 import ast
 import builtins
 import difflib
-import gc
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -499,14 +499,31 @@ def _assigned(path, name):
     return 0
 
 
-# Whether this process has the terminal of a command, which logs nothing.
-has_terminal = False
+# Whether this process has the terminal of a command that logs nothing and has no report.
+shows_raised = False
 
 
 def show(text):
-    """Shows the traceback of a call to the author of the handler, if there is a terminal."""
-    if has_terminal:
+    """Shows the traceback of a call to the author of the handler, if nobody else does."""
+    if shows_raised:
         sys.stderr.write(text)
+
+
+def node_of_threads(node):
+    """Has each thread belong to the node whose code has started it, where it runs no code of a call. Returns a function
+    like the given one, which returns the node of the thread that runs it."""
+    start = threading.Thread.start
+
+    def own():
+        return node() or getattr(threading.current_thread(), "_ovms_node", "")
+
+    @functools.wraps(start)
+    def started(thread):
+        thread._ovms_node = own()
+        start(thread)
+
+    threading.Thread.start = started
+    return own
 
 
 # Of a piece of a line: what a pipe takes as a whole.
@@ -550,7 +567,7 @@ class Lines(io.TextIOBase):
 
     def write(self, text):
         rest = self._own()
-        node = self._node() or ""
+        node = self._node()
         *lines, rest.text = (rest.text + text).split("\n")
         rest.node = node
         for line in lines:

@@ -1,7 +1,8 @@
 """Starts the workers of a server: `python -m pyovms.worker DESCRIPTOR`, with a socket to the server.
 
-The process that the server starts imports what most handlers need, once, and forks a worker for each that the server
-asks for. It adopts what its descendants leave behind, and kills all of them when the socket ends, however that comes.
+The process that the server starts is a keeper, and forks another one, which imports what most handlers need, once, and
+forks a worker for each that the server asks for. Both adopt what their descendants leave behind, and kill all of them
+when the server or the other one of them has ended, however that comes: whatever is killed, one is left to do so.
 """
 
 import atexit
@@ -34,11 +35,9 @@ def main(descriptor):
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, 1 << 20)
     os.set_inheritable(descriptor, False)
-    control = socket.socket(fileno=descriptor)
-    _pyovms._adopt()
-    # Whoever kills the process group of the server leaves this to kill what handlers have started.
     group = os.getpgrp()
-    os.setpgid(0, 0)
+    keeper = keep(descriptor)
+    control = socket.socket(fileno=descriptor)
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -50,26 +49,55 @@ def main(descriptor):
     stay_at_term()
     from . import loading  # noqa: F401
 
-    # An import that does not end does not see the end of the socket; nothing is forked before it.
-    _pyovms._end_with_parent()
+    # An import that does not end sees no other end; nothing is forked before it.
+    _pyovms._signal_at_parents_end(signal.SIGKILL)
     try:
         importlib.import_module("numpy")
     except Exception:
         # A handler that needs it is told why.
         pass
-    _pyovms._outlive_parent()
+    # From here on it wakes this process.
+    _pyovms._signal_at_parents_end(signal.SIGCHLD)
     gc.collect()
     gc.freeze()
     try:
-        serve(control, wake, woken, group)
+        serve(control, wake, woken, group, keeper)
     finally:
         end()
 
 
-def serve(control, wake, woken, group):
-    """Forks workers until the server, whose process group is given, has gone."""
+def keep(descriptor):
+    """Forks the process that goes on, with the number of this one; this one is the keeper of what comes of it, and
+    never returns."""
+    _pyovms._adopt()
+    # Whoever kills the process group of the server leaves this to kill what handlers have started.
+    os.setpgid(0, 0)
+    own = os.getpid()
+    heard = (signal.SIGCHLD, signal.SIGUSR2)
+    ignored = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, (*heard, *ignored))
+    _pyovms._signal_at_parents_end(signal.SIGUSR2)
+    child = os.fork()
+    if child == 0:
+        _pyovms._adopt()
+        # Nor is it killed with the keeper.
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        return own
+    try:
+        os.close(descriptor)
+        while signal.sigwait(heard) == signal.SIGCHLD:
+            if any(pid == child for pid, _ in reaped()):
+                break
+        end()
+    finally:
+        os._exit(0)
+
+
+def serve(control, wake, woken, group, keeper):
+    """Forks workers until the server, whose process group is given, or the keeper has gone."""
     workers = set()
-    while True:
+    while os.getppid() == keeper:
         ready, _, _ = select.select([control, wake], [], [])
         if wake in ready:
             try:
@@ -211,13 +239,14 @@ def work(request, descriptors, group):
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         forks_end_at_term()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        _pyovms._end_with_parent()
+        # Whoever has the terminal says where the handler was.
+        signal.signal(signal.SIGINT, lambda *_: None)
+        _pyovms._signal_at_parents_end(signal.SIGKILL)
         link, stacks, *streams = descriptors
         tell(stacks)
         from . import loading
 
-        loading.has_terminal = not streams
+        loading.shows_raised = request["shows_raised"]
         if not streams:
             try:
                 # Which has the terminal.
@@ -234,7 +263,8 @@ def work(request, descriptors, group):
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             sys.stdin = open(0, closefd=False)
-            printed = [loading.Lines(number, _pyovms._node) for number in (1, 2)]
+            node = loading.node_of_threads(_pyovms._node)
+            printed = [loading.Lines(number, node) for number in (1, 2)]
             sys.stdout, sys.stderr = printed
         limit = request.get("memory_limit")
         if limit:

@@ -91,19 +91,11 @@ mod _pyovms {
         Ok(())
     }
 
-    /// Has this process killed when its parent ends.
+    /// Has this process get a signal when its parent ends.
     #[pyfunction]
-    fn _end_with_parent() -> PyResult<()> {
-        let kill = rustix::process::Signal::KILL;
-        rustix::process::set_parent_process_death_signal(Some(kill))
-            .map_err(std::io::Error::from)?;
-        Ok(())
-    }
-
-    /// Has this process go on when its parent ends, which it notices by itself.
-    #[pyfunction]
-    fn _outlive_parent() -> PyResult<()> {
-        rustix::process::set_parent_process_death_signal(None).map_err(std::io::Error::from)?;
+    fn _signal_at_parents_end(number: i32) -> PyResult<()> {
+        let signal = rustix::process::Signal::from_named_raw(number);
+        rustix::process::set_parent_process_death_signal(signal).map_err(std::io::Error::from)?;
         Ok(())
     }
 

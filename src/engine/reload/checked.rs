@@ -15,7 +15,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics},
     draw::Diagram,
     pipeline::{self, rules},
-    task,
+    python, task,
 };
 
 /// How a check went, and what it has found besides.
@@ -44,7 +44,11 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
         Ok(Ok(checked)) => return checked,
         Ok(Err(_)) => "a panic, which is a bug of this server".to_owned(),
         // What comes of it in the end goes at once.
-        Err(_) => format!("custom nodes that took longer than {limit:?}"),
+        Err(_) => {
+            let how = format!("was killed: its handlers have not loaded within {limit:?}");
+            python::end_loads(&format!("pipeline {}", config.name), &how);
+            format!("custom nodes that took longer than {limit:?}")
+        }
     };
     let expected = "custom nodes that are made and described in time";
     let error = Diagnostic::error(rules::INITIALIZE, (found, expected))

@@ -7,13 +7,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{pass::PassReason, served::Trigger};
 use crate::{
     config::{LibraryConfig, NodeKind, PipelineConfig},
     custom_node::{Library, LibraryError},
-    graph::Fingerprint,
+    graph::{Fingerprint, Written},
     pipeline::python::is_handler,
     python, task,
 };
@@ -31,6 +32,8 @@ pub(super) struct Script {
     pub(super) path: PathBuf,
     /// Fingerprint of the file and of the modules beside it.
     files: Fingerprint,
+    /// When these were written, as far as it was looked at.
+    written: Mutex<Written>,
 }
 
 /// Code, or why there is none.
@@ -51,7 +54,7 @@ struct Known {
 impl Libraries {
     /// Opens the libraries that are new or elsewhere, and tries those again that could not be opened:
     /// if somebody asks for it, or if the file is another one by now. Handlers that have changed
-    /// become others if somebody asks for it, or if the configuration has changed.
+    /// become others; the watcher reads none whose files have the times that they had.
     pub(super) async fn open(
         &mut self,
         listed: &[LibraryConfig],
@@ -69,26 +72,25 @@ impl Libraries {
             let known = known.filter(|known| known.path == library.base_path);
             let is_quiet = why.trigger == Trigger::Watch && !why.renewed;
             let before = known.and_then(|known| known.code.as_ref().ok()).cloned();
-            if before
-                .as_ref()
-                .is_some_and(|it| is_quiet || it.is_lasting())
-            {
+            if before.as_ref().is_some_and(|it| it.is_lasting()) {
                 continue;
             }
-            let failed = known.map(|known| known.file);
+            let failed = known.filter(|known| known.code.is_err());
+            let failed = failed.map(|known| known.file);
             let (name, path) = (library.name.clone(), library.base_path.clone());
-            let late = Known {
+            let late = (!is_quiet || before.is_none()).then(|| Known {
                 path: path.clone(),
                 file: None,
                 code: Err(format!("it took longer than {limit:?} to open")),
-            };
+            });
             let opened = task::blocking("open custom node library", move || {
                 let file = look(&path);
-                if is_quiet && failed == Some(file) {
+                let is_saved = before.as_ref().is_some_and(|it| it.is_saved());
+                if is_quiet && !is_saved && (before.is_some() || failed == Some(file)) {
                     return None;
                 }
                 let code = Code::open(&name, &path);
-                let is_same = |code: &Arc<Code>| before.is_some_and(|before| before.is_same(code));
+                let is_same = |code: &Arc<Code>| before.is_some_and(|before| before.takes(code));
                 if code.as_ref().is_ok_and(is_same) {
                     return None;
                 }
@@ -99,7 +101,8 @@ impl Libraries {
                     "library {}: took longer than {limit:?} to open",
                     library.name
                 );
-                Some(late)
+                // The watcher takes nothing away for that.
+                late
             });
             if let Some(opened) = opened {
                 drop_elsewhere(self.0.insert(library.name.clone(), opened));
@@ -146,10 +149,21 @@ impl Code {
         matches!(self, Self::Native(_))
     }
 
-    /// Returns whether the code of both is the same.
-    fn is_same(&self, other: &Self) -> bool {
+    /// Returns whether a Python file was written since they were last looked at.
+    fn is_saved(&self) -> bool {
+        match self {
+            Self::Native(_) => false,
+            Self::Python(script) => script.files.written() != *script.written.lock(),
+        }
+    }
+
+    /// Takes the place of what was opened later, if the code of both is the same.
+    fn takes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Python(a), Self::Python(b)) => a.path == b.path && a.files == b.files,
+            (Self::Python(a), Self::Python(b)) if a.path == b.path && a.files == b.files => {
+                a.written.lock().clone_from(&b.written.lock());
+                true
+            }
             _ => false,
         }
     }
@@ -176,9 +190,11 @@ impl Script {
                 "custom nodes in Python need a build with the feature `python`",
             ));
         }
+        let files = Fingerprint::of_handler(path);
         Ok(Self {
             path: path.to_owned(),
-            files: Fingerprint::of_handler(path),
+            written: Mutex::new(files.written()),
+            files,
         })
     }
 }

@@ -7,10 +7,16 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{done::Done, error::ReloadError, pass::PassReason, served::Trigger};
+use super::{
+    done::Done,
+    error::ReloadError,
+    loads::{Loads, end_of_wait},
+    pass::PassReason,
+    served::Trigger,
+};
 use crate::{
     config::{EntryError, FileConfig, GraphConfig, RefusedEntry},
     engine::{registry::Registry, servable::Servable},
@@ -20,11 +26,15 @@ use crate::{
     },
     metrics::Metrics,
     model::{Phase, PhaseEvent, let_go},
+    python,
     task::{self, Task},
 };
 
-/// The most loads at once.
-const AT_ONCE: usize = 8;
+/// Time that a load has to end once its worker was killed.
+const END: Duration = Duration::from_secs(5);
+
+/// Result of a load.
+type LoadResult = Result<Arc<GraphDefinition>, LoadError>;
 
 /// State of all graphs.
 pub(super) struct Graphs {
@@ -34,7 +44,11 @@ pub(super) struct Graphs {
     /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
     known: BTreeMap<String, Known>,
+    pub(super) loads: Loads<GraphLoad>,
 }
+
+/// End of a load.
+pub(super) struct GraphLoad(Due, LoadResult);
 
 /// A graph as it is served.
 struct Known {
@@ -55,7 +69,12 @@ struct Due {
     graph: Arc<Graph>,
     /// Whether something is another one than before.
     changes: bool,
-    loading: Arc<()>,
+    /// Taken by its load, which drops it at its end.
+    loading: Option<Arc<()>>,
+    /// Identity of this load.
+    number: Weak<()>,
+    /// The load before, if that goes on.
+    before: Weak<()>,
 }
 
 impl Graphs {
@@ -65,6 +84,7 @@ impl Graphs {
             servables,
             is_silent,
             known: BTreeMap::new(),
+            loads: Loads::new(),
         }
     }
 
@@ -115,12 +135,13 @@ impl Graphs {
         self.keep_names(names);
     }
 
-    /// Brings everything up to date with the file and with the files of the graphs.
+    /// Brings everything up to date with the file and with the files of the graphs. The watcher does not wait for a load
+    /// that takes long.
     pub(super) async fn bring(&mut self, config: &FileConfig, why: PassReason, done: &mut Done) {
         let listed = self.listed(config);
         self.retire(&listed, done);
         let (limit, is_silent) = (self.limits.load, self.is_silent);
-        let mut loads = Vec::new();
+        let mut new = Vec::new();
         for config in listed {
             let Some(known) = self.known.get_mut(&config.name) else {
                 done.errors.push(ReloadError::GraphEntry(RefusedEntry {
@@ -131,17 +152,17 @@ impl Graphs {
                 continue;
             };
             if let Some(due) = known.due(config, why, limit).await {
+                new.push(due.number.clone());
                 let servables = Arc::clone(&self.servables);
-                loads.push(async move {
-                    let loaded = load(&due, servables, is_silent, limit).await;
-                    (due, loaded)
-                });
+                self.loads.begin(load(due, servables, is_silent, limit));
             }
         }
-        // One that takes its time does not hold up the others.
-        let mut loads = futures::stream::iter(loads).buffer_unordered(AT_ONCE);
-        while let Some((due, loaded)) = loads.next().await {
-            self.settle(due, loaded, done);
+        let end = end_of_wait(why.trigger, limit);
+        while !new.is_empty()
+            && let Some(load) = self.loads.next_until(end).await
+        {
+            new.retain(|number| !number.ptr_eq(&load.0.number));
+            self.settle(load, done);
         }
     }
 
@@ -150,6 +171,13 @@ impl Graphs {
         let listed: BTreeSet<&str> = listed.iter().map(|graph| graph.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.config.is_some() && !listed.contains(name.as_str()) {
+                if known.loading.strong_count() > 0 {
+                    let reason = "it is not configured any more";
+                    end_loads(name, reason);
+                    known.loading = Weak::new();
+                    // One that is loading cannot be retired.
+                    known.graph.fail(reason);
+                }
                 known.graph.handle(PhaseEvent::Retire);
                 known.config = None;
                 known.files = None;
@@ -170,14 +198,14 @@ impl Graphs {
     }
 
     /// Brings what a load has given into effect.
-    fn settle(
-        &mut self,
-        due: Due,
-        loaded: Result<Arc<GraphDefinition>, LoadError>,
-        done: &mut Done,
-    ) {
+    pub(super) fn settle(&mut self, GraphLoad(due, loaded): GraphLoad, done: &mut Done) {
         let name = &due.config.name;
-        let Some(known) = self.known.get_mut(name) else {
+        let known = self.known.get_mut(name);
+        let Some(known) = known.filter(|known| known.loading.ptr_eq(&due.number)) else {
+            // Another load has taken its place, or nobody wants it any more.
+            if let Ok(loaded) = loaded {
+                let_go(loaded);
+            }
             return;
         };
         done.changed |= due.changes || loaded.is_ok();
@@ -191,8 +219,12 @@ impl Graphs {
             }
             Err(error) => {
                 let (of, node) = (format!("graph {name}"), error.node.as_deref());
+                let mut raised = error.raised.as_deref();
                 for line in &error.log {
-                    tracing::error!(of, node, "{line}");
+                    match raised.take() {
+                        Some(raised) => tracing::error!(of, node, "{}", raised.told(line)),
+                        None => tracing::error!(of, node, "{line}"),
+                    }
                 }
                 if error.log.is_empty() {
                     tracing::error!(of, node, "graph {name}: {error}");
@@ -217,7 +249,15 @@ impl Known {
         let looks = why.renewed || why.trigger != Trigger::Watch;
         // It may be a model that was missing.
         let recovers = why.moved && self.graph.has_failed();
-        if !is_new && !is_another && !recovers {
+        let is_loading = self.loading.strong_count() > 0;
+        if is_loading {
+            let is_asked = why.trigger == Trigger::Asked;
+            if !is_another && !is_asked && !self.is_saved(limit).await {
+                return None;
+            }
+            end_loads(&config.name, "another load has taken its place");
+        }
+        if !is_new && !is_another && !recovers && !is_loading {
             // A handler that was saved is noticed as a version of a model is.
             if !looks && !self.is_saved(limit).await {
                 return None;
@@ -238,16 +278,21 @@ impl Known {
                 PhaseEvent::Reload
             });
         }
-        if is_new || is_another {
+        if is_new || is_another || is_loading {
             self.look(GraphSource::of(&config), limit).await;
         }
-        let loading = self.loading.upgrade().unwrap_or_default();
-        self.loading = Arc::downgrade(&loading);
+        let loading = Arc::new(());
+        let number = Arc::downgrade(&loading);
+        let before = std::mem::replace(&mut self.loading, number.clone());
+        // What is being loaded is not to be loaded again at the next pass.
+        self.config = Some(config.clone());
         Some(Due {
             config,
             graph: Arc::clone(&self.graph),
             changes: is_new || is_another || self.files.is_some(),
-            loading,
+            loading: Some(loading),
+            number,
+            before,
         })
     }
 }
@@ -276,13 +321,30 @@ impl Known {
     }
 }
 
+/// Ends the load of a graph.
+fn end_loads(name: &str, reason: &str) {
+    python::end_loads(&format!("graph {name}"), &format!("was killed: {reason}"));
+}
+
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
 async fn load(
-    due: &Due,
+    mut due: Due,
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
-) -> Result<Arc<GraphDefinition>, LoadError> {
+) -> GraphLoad {
+    let loading = due.loading.take();
+    let loaded = loaded(&due, loading, servables, is_silent, limit).await;
+    GraphLoad(due, loaded)
+}
+
+async fn loaded(
+    due: &Due,
+    loading: Option<Arc<()>>,
+    servables: Arc<dyn Servables>,
+    is_silent: bool,
+    limit: Duration,
+) -> LoadResult {
     let name = &due.config.name;
     let error = |text: String| LoadError {
         status: "Failed to initialize mediapipe graph".to_owned(),
@@ -290,9 +352,14 @@ async fn load(
             "Mediapipe graph: {name} initialization failed with message: {text}"
         )],
         node: None,
+        raised: None,
     };
-    // Whoever else has it is a load.
-    if Arc::strong_count(&due.loading) > 1 {
+    let ended = async {
+        while due.before.strong_count() > 0 {
+            tokio::time::sleep(END / 500).await;
+        }
+    };
+    if timeout(END, ended).await.is_err() {
         return Err(error(
             "its last load has not come to an end yet; see what its nodes do when they begin, or \
              start the server anew"
@@ -302,7 +369,6 @@ async fn load(
     let (reply, answer) = oneshot::channel();
     let source = GraphSource::of(&due.config);
     let reporter = Arc::clone(due.graph.reporter());
-    let loading = Arc::clone(&due.loading);
     let work = async move {
         let load = task::blocking("load graph", move || {
             let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter);
@@ -319,9 +385,15 @@ async fn load(
     match timeout(limit, answer).await {
         Ok(Ok(Ok(loaded))) => loaded,
         Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
-        Err(_) => Err(error(format!(
-            "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
-             --graph-load-seconds"
-        ))),
+        Err(_) => {
+            end_loads(
+                name,
+                &format!("its handler has not loaded within {limit:?}"),
+            );
+            Err(error(format!(
+                "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
+                 --graph-load-seconds"
+            )))
+        }
     }
 }

@@ -13,6 +13,7 @@ mod done;
 mod error;
 mod facts;
 mod graphs;
+mod loads;
 mod nested;
 mod pass;
 mod paths;

@@ -5,13 +5,12 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use futures::StreamExt;
-
 use super::{
     checked::{Checked, Finds, check, report},
     code::{Code, Libraries, drop_elsewhere},
     done::Done,
     facts::{Facts, Kept},
+    loads::{Loads, end_of_wait},
     pass::{PassReason, are_same},
     served::Trigger,
     serving::{Basis, Before, Left},
@@ -22,6 +21,7 @@ use crate::{
     metrics::Metrics,
     model::{Model, Phase, PhaseEvent},
     pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
+    python,
 };
 
 /// State of all pipelines.
@@ -31,7 +31,11 @@ pub(super) struct Pipelines {
     libraries: Libraries,
     /// Whether errors of Python nodes are hidden from clients.
     is_silent: bool,
+    pub(super) checks: Loads<PipelineCheck>,
 }
+
+/// End of a check.
+pub(super) struct PipelineCheck(Due, Checked, Left);
 
 /// A pipeline as it is served.
 struct Known {
@@ -44,10 +48,9 @@ struct Known {
     custom: BTreeMap<String, Kept>,
     /// Definition that serves; not the configured one, where that was refused.
     serving: Option<Basis>,
+    /// Alive until the end of the last check.
+    checking: Weak<()>,
 }
-
-/// The most checks at once.
-const AT_ONCE: usize = 8;
 
 /// A pipeline that is to be checked.
 struct Due {
@@ -58,7 +61,8 @@ struct Due {
     is_other_code: bool,
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
-    libraries: Vec<Weak<Code>>,
+    /// Identity of this check.
+    number: Arc<()>,
 }
 
 impl Pipelines {
@@ -68,6 +72,7 @@ impl Pipelines {
             known: BTreeMap::new(),
             libraries: Libraries::default(),
             is_silent,
+            checks: Loads::new(),
         }
     }
 
@@ -117,6 +122,7 @@ impl Pipelines {
                     libraries: Vec::new(),
                     custom: BTreeMap::new(),
                     serving: None,
+                    checking: Weak::new(),
                 };
                 self.known.insert(listed.name.clone(), known);
             }
@@ -126,7 +132,8 @@ impl Pipelines {
         }
     }
 
-    /// Brings everything up to date with the file and with the models, which are so already.
+    /// Brings everything up to date with the file and with the models, which are so already. The watcher does not wait
+    /// for a check that takes long.
     pub(super) async fn bring(
         &mut self,
         config: &FileConfig,
@@ -141,24 +148,28 @@ impl Pipelines {
             .await;
         let models = Arc::new(models);
         let limit = self.limits.custom_load;
-        let mut checks = Vec::new();
+        let mut new = Vec::new();
         for listed in self.listed(config) {
             let Some((due, facts, before)) = self.due(listed, &models, why) else {
                 continue;
             };
-            checks.push(async move {
+            new.push(Arc::downgrade(&due.number));
+            self.checks.begin(async move {
                 let checked = check(&due.basis.config, facts, limit).await;
                 let left = match &checked {
                     (Ok(_), _) => Left::Nothing,
                     (Err(_), _) => before.left(limit).await,
                 };
-                (due, checked, left)
+                PipelineCheck(due, checked, left)
             });
         }
-        // One whose custom nodes take their time does not hold up the others.
-        let mut checks = futures::stream::iter(checks).buffer_unordered(AT_ONCE);
-        while let Some((due, checked, left)) = checks.next().await {
-            self.settle(due, checked, left, done);
+        let end = end_of_wait(why.trigger, limit);
+        while !new.is_empty()
+            && let Some(check) = self.checks.next_until(end).await
+        {
+            let number = Arc::downgrade(&check.0.number);
+            new.retain(|it| !it.ptr_eq(&number));
+            self.settle(check, done);
         }
     }
 
@@ -168,6 +179,13 @@ impl Pipelines {
         let listed: BTreeSet<&str> = listed.iter().map(|p| p.name.as_str()).collect();
         for (name, known) in &mut self.known {
             if known.basis.is_some() && !listed.contains(name.as_str()) {
+                if known.checking.strong_count() > 0 {
+                    let reason = "it is not configured any more";
+                    end_loads(name, reason);
+                    known.checking = Weak::new();
+                    // One that is being checked cannot be retired.
+                    known.pipeline.fail(reason);
+                }
                 known.pipeline.handle(PhaseEvent::Retire);
                 known.basis = None;
                 known.libraries.clear();
@@ -203,8 +221,13 @@ impl Pipelines {
         let taken = models.contains_key(&name);
         let basis = Basis::new(config, models);
         let libraries = self.libraries.of(&basis.config);
+        let number = Arc::new(());
         let Some(known) = self.known.get_mut(&name).filter(|_| !taken) else {
             // The name answers for the model.
+            if let Some(known) = self.known.get_mut(&name) {
+                known.checking = Arc::downgrade(&number);
+                known.libraries = libraries;
+            }
             let facts = Facts {
                 taken: Some(name),
                 ..Facts::default()
@@ -214,7 +237,7 @@ impl Pipelines {
                 changes: false,
                 is_other_code: false,
                 is_asked: false,
-                libraries,
+                number,
             };
             let looks = why.renewed || why.trigger != Trigger::Watch;
             return looks.then_some((due, facts, Before::Goes));
@@ -227,10 +250,16 @@ impl Pipelines {
         let has_same = before.is_none_or(|before| are_same(&basis.models, &before.models));
         let same = keeps && has_same && !is_other_code;
         let phase = known.pipeline.phase();
-        let is_asked = known.pipeline.has_failed() && why.trigger == Trigger::Asked;
+        let is_checking = known.checking.strong_count() > 0;
+        let is_asked =
+            (is_checking || known.pipeline.has_failed()) && why.trigger == Trigger::Asked;
         if same && !is_another && !why.renewed && !is_asked {
             return None;
         }
+        if is_checking {
+            end_loads(&name, "another load has taken its place");
+        }
+        known.checking = Arc::downgrade(&number);
         if !is_new || phase == Phase::Retired {
             let reloads = is_another || why.renewed || same;
             known.pipeline.handle(if reloads {
@@ -257,19 +286,29 @@ impl Pipelines {
             Some(serving) => serving.before(&basis.config, models, all.clone(), custom, facts),
         };
         let facts = facts(all);
+        // What is being checked is not to be checked again at the next pass.
+        known.basis = Some(basis.clone());
+        known.libraries = libraries;
         let due = Due {
             basis,
             changes: is_another,
             is_other_code,
             is_asked,
-            libraries,
+            number,
         };
         Some((due, facts, before))
     }
 
     /// Brings what a check has found into effect.
-    fn settle(&mut self, due: Due, (checked, finds): Checked, left: Left, done: &mut Done) {
+    pub(super) fn settle(&mut self, check: PipelineCheck, done: &mut Done) {
+        let PipelineCheck(due, (checked, finds), left) = check;
         let name = &due.basis.config.name;
+        let number = Arc::downgrade(&due.number);
+        let known = self.known.get(name);
+        if known.is_some_and(|known| !known.checking.ptr_eq(&number)) {
+            // Another check has taken its place, or nobody wants it any more.
+            return drop_elsewhere(finds.made);
+        }
         report(name, &checked, done);
         let Some(known) = self.known.get_mut(name) else {
             return;
@@ -308,8 +347,15 @@ impl Pipelines {
             }
         }
         known.basis = Some(due.basis);
-        known.libraries = due.libraries;
     }
+}
+
+/// Ends the load of the Python nodes of a pipeline.
+fn end_loads(name: &str, reason: &str) {
+    python::end_loads(
+        &format!("pipeline {name}"),
+        &format!("was killed: {reason}"),
+    );
 }
 
 impl Known {

@@ -207,6 +207,16 @@ impl Reloader {
                 () = tick => {
                     self.pass(Trigger::Watch, true).await;
                 }
+                load = self.graphs.loads.next() => {
+                    let mut done = Done::default();
+                    self.graphs.settle(load, &mut done);
+                    self.metrics.count_reload(done.errors.is_empty());
+                }
+                check = self.pipelines.checks.next() => {
+                    let mut done = Done::default();
+                    self.pipelines.settle(check, &mut done);
+                    self.metrics.count_reload(done.errors.is_empty());
+                }
             }
         }
     }

@@ -228,6 +228,15 @@ impl<'a> Draft<'a> {
             return;
         }
         self.error(index, failure.rule, failure.key, message, next);
+        let error = self.found.errors.last_mut();
+        if let (Some(error), Some(raised)) = (error, failure.raised) {
+            error.traceback = Some(raised.traceback).filter(|it| !it.is_empty());
+            // A place in the handler says more than that of the node.
+            if let Some(line) = raised.line {
+                error.file = Some(raised.file.into());
+                error.place = Some((line, 1).into());
+            }
+        }
     }
 
     fn unchecked(&mut self, index: usize, rule: Option<Rule>, key: &str, reason: String) {

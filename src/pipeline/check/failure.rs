@@ -10,7 +10,7 @@ use crate::{
             INITIALIZE, METADATA_CALL, METADATA_COUNT, METADATA_HANDLE, MISSING_LIBRARY,
             MISSING_MODEL,
         },
-        sources::{CustomError, MissingModel},
+        sources::{CustomError, HandlerPlace, MissingModel},
     },
 };
 
@@ -26,6 +26,8 @@ pub(in crate::pipeline) struct Failure {
     pub(super) next: String,
     /// The same in a diagram.
     pub(in crate::pipeline) missing: Missing,
+    /// Place in a handler, if it has raised it.
+    pub(super) raised: Option<Box<HandlerPlace>>,
 }
 
 /// Converts the failure of a model; one that was not examined is its reason.
@@ -71,6 +73,7 @@ pub(in crate::pipeline) fn of_model(
         message: (found, expected).into(),
         next,
         missing: Missing { short, text },
+        raised: None,
     })
 }
 
@@ -83,6 +86,7 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
         let expected = expected.to_owned();
         (rule, "fails when asked", text, found, expected, print)
     };
+    let mut place = None;
     let (rule, short, text, found, expected, next) = match error {
         CustomError::Library(known) => (
             MISSING_LIBRARY,
@@ -100,14 +104,21 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
             "a library that opens and has all six functions".to_owned(),
             "build it, or correct its base_path".to_owned(),
         ),
-        CustomError::Handler { reason, advice } => (
-            INITIALIZE,
-            "does not load",
-            format!("`{library}` does not load: {reason}"),
+        CustomError::Handler {
             reason,
-            "a handler that loads and initializes".to_owned(),
-            advice.to_owned(),
-        ),
+            advice,
+            raised,
+        } => {
+            place = raised;
+            (
+                INITIALIZE,
+                "does not load",
+                format!("`{library}` does not load: {reason}"),
+                reason,
+                "a handler that loads and initializes".to_owned(),
+                advice.to_owned(),
+            )
+        }
         CustomError::Generator => (
             INITIALIZE,
             "is a generator",
@@ -127,6 +138,7 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
                     short: "does not load",
                     text: reason,
                 },
+                raised: None,
             });
         }
         CustomError::Node(NodeError::Parameter { key, .. }) => (
@@ -170,6 +182,7 @@ pub(in crate::pipeline) fn of_custom(library: &str, error: CustomError) -> Resul
         message: (found, expected).into(),
         next,
         missing: Missing { short, text },
+        raised: place,
     })
 }
 
@@ -206,6 +219,7 @@ mod tests {
             CustomError::Handler {
                 reason: "ValueError: no".to_owned(),
                 advice: "correct the handler; the log has where it was raised",
+                raised: None,
             },
             CustomError::Generator,
             NodeError::Call {

@@ -5,7 +5,7 @@ use std::{
     os::{fd::AsFd as _, unix::net::UnixStream},
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,7 @@ use tokio::{
 use super::{
     WorkerOptions,
     link::Link,
-    output,
+    output::{self, NodeNames},
     process::Process,
     seat::WorkerSlot,
     stacks::Stacks,
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     budget::Budget,
     metrics::WorkerCounts,
-    python::{HandlerLoadError, HandlerOutput, NodeFacts, environment::Wish},
+    python::{HandlerLoadError, HandlerOutput, HandlerTerminal, NodeFacts, environment::Wish},
     task::{self, Task},
 };
 
@@ -54,10 +54,10 @@ pub(in crate::python) struct Common {
     /// The most calls of a handler, and of all handlers.
     pub(in crate::python) per_handler: AtomicUsize,
     pub(in crate::python) all: AtomicUsize,
-    /// Shows a text on the terminal of this process, if workers have that.
-    pub(in crate::python) terminal: OnceLock<fn(&str)>,
-    /// Whether somebody can type at that terminal, and so debug a handler for as long as they like.
-    pub(in crate::python) has_keyboard: AtomicBool,
+    /// The terminal of this process, if workers have that.
+    pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
+    /// Links to all workers.
+    pub(in crate::python) links: Mutex<Vec<Weak<Link>>>,
     /// Charged with the memory that is shared.
     pub(in crate::python) budget: Mutex<Option<Budget>>,
     /// Of the server, for those who load elsewhere.
@@ -70,16 +70,21 @@ pub(in crate::python) static COMMON: Common = Common {
     per_handler: AtomicUsize::new(64),
     all: AtomicUsize::new(256),
     terminal: OnceLock::new(),
-    has_keyboard: AtomicBool::new(false),
+    links: Mutex::new(Vec::new()),
     budget: Mutex::new(None),
     runtime: Mutex::new(None),
     description: Mutex::new(None),
 };
 
 impl Common {
-    /// Returns whether workers have the terminal of this process.
-    pub(in crate::python) fn has_terminal(&self) -> bool {
-        self.terminal.get().is_some()
+    /// Returns the terminal of this process, if workers have that.
+    pub(in crate::python) fn terminal(&self) -> Option<HandlerTerminal> {
+        self.terminal.get().copied()
+    }
+
+    /// Returns whether somebody can type at the terminal of workers, and so debug a handler for as long as they like.
+    fn has_keyboard(&self) -> bool {
+        self.terminal().is_some_and(|it| it.has_keyboard)
     }
 
     fn everyone(&self) -> &'static Arc<Semaphore> {
@@ -106,6 +111,8 @@ pub struct WorkerGroup {
     pub(super) choice: Mutex<()>,
     /// Handlers that are loaded into each worker.
     nodes: Mutex<Vec<(u32, NodeFacts)>>,
+    /// Nodes whose code has run in a worker.
+    names: Arc<NodeNames>,
     last: AtomicU32,
     counts: Arc<WorkerCounts>,
     runtime: Handle,
@@ -124,6 +131,7 @@ impl WorkerGroup {
             slots,
             choice: Mutex::default(),
             nodes: Mutex::default(),
+            names: Arc::default(),
             last: AtomicU32::new(0),
             counts,
             runtime: runtime(),
@@ -149,13 +157,13 @@ impl WorkerGroup {
     pub(in crate::python) fn timeout(&self) -> Option<Duration> {
         let timeout = self.options.limit_of_calls();
         // A call is as long as somebody is at the prompt of the debugger.
-        timeout.filter(|_| !COMMON.has_keyboard.load(Ordering::Relaxed))
+        timeout.filter(|_| !COMMON.has_keyboard())
     }
 
     /// Returns the longest time of a call if it does not count, since somebody at the terminal may debug the handler.
     pub fn waived_timeout(&self) -> Option<Duration> {
         let timeout = self.options.limit_of_calls();
-        timeout.filter(|_| COMMON.has_keyboard.load(Ordering::Relaxed))
+        timeout.filter(|_| COMMON.has_keyboard())
     }
 
     /// Returns why no request can be run, if so: no worker is there, and none comes soon.
@@ -170,16 +178,14 @@ impl WorkerGroup {
         facts: &NodeFacts,
     ) -> Result<(u32, pyovms::message::Loaded), HandlerLoadError> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
-        let failed = |reason: String| HandlerLoadError::NoInterpreter {
-            path: facts.handler_path.clone(),
-            reason,
-        };
         for index in 0..self.slots.len() {
             let link = match self.slots[index].link() {
                 Some(link) => link,
                 None => {
-                    let link = self.start(index).await.map_err(failed)?;
+                    let started = self.start(index).await;
+                    let link = started.map_err(|reason| not_started(facts, reason))?;
                     self.watch(index, &link);
                     link
                 }
@@ -203,11 +209,9 @@ impl WorkerGroup {
         &self,
         facts: &NodeFacts,
     ) -> Result<pyovms::message::Loaded, HandlerLoadError> {
-        let failed = |reason: String| HandlerLoadError::NoInterpreter {
-            path: facts.handler_path.clone(),
-            reason,
-        };
-        let link = self.start(0).await.map_err(failed)?;
+        self.names.add(&facts.node_name);
+        let started = self.start(0).await;
+        let link = started.map_err(|reason| not_started(facts, reason))?;
         load(&link, 1, facts, true).await
     }
 
@@ -267,6 +271,10 @@ impl WorkerGroup {
             pid = started.link.pid(),
             "Python worker has started"
         );
+        let mut links = COMMON.links.lock();
+        links.retain(|link| link.strong_count() > 0);
+        links.push(Arc::downgrade(&started.link));
+        drop(links);
         Ok(started.link)
     }
 
@@ -277,7 +285,7 @@ impl WorkerGroup {
         stacks: &Stacks,
     ) -> Result<Process, String> {
         let memory_limit = self.options.memory_limit.filter(|limit| *limit > 0);
-        if COMMON.has_terminal() {
+        if COMMON.terminal().is_some() {
             let request = Request {
                 socket: socket.as_fd(),
                 stacks: stacks.as_fd(),
@@ -292,7 +300,8 @@ impl WorkerGroup {
         };
         let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
         for (name, pipe) in [("stdout", stdout), ("stderr", stderr)] {
-            output::log(name, &self.of, pipe).map_err(|error| format!("no thread: {error}"))?;
+            output::log(name, &self.of, &self.names, pipe)
+                .map_err(|error| format!("no thread: {error}"))?;
         }
         let request = Request {
             socket: socket.as_fd(),
@@ -412,8 +421,8 @@ impl WorkerGroup {
             let loaded = load(&link, *number, facts, false).await;
             let loaded = loaded.map_err(|error| self.options.explained(error));
             loaded.map_err(|error| match link.places() {
-                Some(places) => format!("{error}\n{places}"),
-                None => error.to_string(),
+                Some(places) => format!("{}\n{places}", error.told()),
+                None => error.told(),
             })?;
         }
         Ok(link)
@@ -454,6 +463,13 @@ pub(in crate::python) async fn place(
     (own, shared)
 }
 
+fn not_started(facts: &NodeFacts, reason: String) -> HandlerLoadError {
+    HandlerLoadError::NoInterpreter {
+        path: facts.handler_path.clone(),
+        reason,
+    }
+}
+
 /// Loads a handler into a worker.
 async fn load(
     link: &Link,
@@ -474,6 +490,9 @@ async fn load(
             .collect(),
     });
     link.loads(true);
+    if let Some(terminal) = COMMON.terminal() {
+        (terminal.clear)();
+    }
     let outcome = link.call(&facts.node_name, |call| {
         Order::Load(Load {
             call,

@@ -1,9 +1,11 @@
 //! Output of workers, as events of the log.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
     os::fd::OwnedFd,
+    sync::Arc,
     time::Duration,
 };
 
@@ -44,13 +46,37 @@ const MAX_LINE: u64 = 16 << 10;
 const BEFORE: char = '\x1e';
 const BEHIND: char = '\x1f';
 
-/// Logs the lines of a stream of a worker to its end. A log that is slow holds up the worker alone.
+/// Nodes whose code has run in a worker.
+#[derive(Default)]
+pub(super) struct NodeNames(Mutex<BTreeSet<String>>);
+
+impl NodeNames {
+    /// Adds one, before its code runs.
+    pub(super) fn add(&self, name: &str) {
+        self.0.lock().insert(name.to_owned());
+    }
+
+    /// Returns the one that there is, unless there are more: whatever is printed comes of its code.
+    fn only(&self) -> Option<String> {
+        let names = self.0.lock();
+        let first = names.first().filter(|_| names.len() == 1);
+        first.cloned()
+    }
+}
+
+/// Logs the lines of a stream of a worker, in which these nodes run, to its end. A log that is slow holds up the worker
+/// alone.
 ///
 /// # Errors
 ///
 /// Fails if the system has no thread for it.
-pub(super) fn log(stream: &'static str, of: &str, pipe: OwnedFd) -> std::io::Result<()> {
-    let of = of.to_owned();
+pub(super) fn log(
+    stream: &'static str,
+    of: &str,
+    nodes: &Arc<NodeNames>,
+    pipe: OwnedFd,
+) -> std::io::Result<()> {
+    let (of, nodes) = (of.to_owned(), Arc::clone(nodes));
     let open = Open::new();
     task::thread("python output", move || {
         let _open = open;
@@ -64,12 +90,9 @@ pub(super) fn log(stream: &'static str, of: &str, pipe: OwnedFd) -> std::io::Res
             }
             let line = String::from_utf8_lossy(&bytes);
             let line = line.trim_end_matches('\n');
-            match split(line) {
-                (Some(node), line) => {
-                    tracing::info!(target: "ovms::python", of, node, stream, "{line}");
-                }
-                (None, line) => tracing::info!(target: "ovms::python", of, stream, "{line}"),
-            }
+            let (node, line) = split(line);
+            let node = node.map(str::to_owned).or_else(|| nodes.only());
+            tracing::info!(target: "ovms::python", of, node, stream, "{line}");
         }
     })
 }

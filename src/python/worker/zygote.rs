@@ -56,6 +56,8 @@ pub(super) struct Request<'a> {
 struct Fork {
     request: u64,
     memory_limit: Option<u64>,
+    /// Whether it shows what handlers raise.
+    shows_raised: bool,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +127,7 @@ impl Zygote {
             .args(["-P", "-m", "pyovms.worker", &DESCRIPTOR.to_string()])
             .env("PYTHONPATH", path(&package::folder()?))
             .env("PYTHONUNBUFFERED", "1")
-            .stdin(match COMMON.has_terminal() {
+            .stdin(match COMMON.terminal().is_some() {
                 true => Stdio::inherit(),
                 false => Stdio::null(),
             });
@@ -169,7 +171,7 @@ impl Zygote {
     /// Reads what it says until it ends.
     fn read(&self, mut child: Child) {
         while let Ok(true) = self.receive() {}
-        // It kills what it has forked, so this takes a moment.
+        // The keeper, of which that is a child, kills all that comes of it, so this takes a moment.
         let _ = child.wait();
         let mut state = self.state.lock();
         state.has_ended = true;
@@ -261,6 +263,7 @@ impl Zygote {
         let message = serde_json::to_vec(&Fork {
             request: number,
             memory_limit: request.memory_limit,
+            shows_raised: COMMON.terminal().is_some_and(|it| it.shows_raised),
         })?;
         let mut descriptors = vec![request.socket, request.stacks];
         descriptors.extend(request.streams.into_iter().flatten());

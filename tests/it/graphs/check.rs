@@ -301,6 +301,31 @@ fn misspelt_methods_are_told() {
 }
 
 #[test]
+fn a_traceback_comes_once_and_first() {
+    let folder = repository::folder();
+    let raises = "    def initialize(self, kwargs):\n        raise OSError('no disk')\n";
+    let head = "Traceback (most recent call last):\n";
+    for (handler, flags) in [
+        (
+            format!("{ECHO}\n{raises}"),
+            &["check", "g", "--initialize"][..],
+        ),
+        (
+            format!("import missing\n{ECHO}"),
+            &["check", "g", "--initialize"],
+        ),
+        (format!("import missing\n{ECHO}"), &["check", "g"]),
+    ] {
+        write(folder.path(), PYTHON, &handler);
+        let run = graph(folder.path(), flags);
+        assert_eq!(run.code, Some(1), "{}", shown(&run));
+        assert!(run.text().starts_with(head), "{}", shown(&run));
+        assert_eq!(shown(&run).matches(head).count(), 1, "{}", shown(&run));
+        assert!(!run.stderr.contains(head), "{}", shown(&run));
+    }
+}
+
+#[test]
 fn a_finalize_that_raises_is_a_warning() {
     let folder = repository::folder();
     let handler = format!("{ECHO}\n    def finalize(self):\n        raise OSError('busy')\n");
@@ -309,6 +334,11 @@ fn a_finalize_that_raises_is_a_warning() {
     assert_eq!(run.code, Some(0), "{}", shown(&run));
     let run = graph(folder.path(), &["check", "g", "--initialize"]);
     insta::assert_snapshot!(run.text(), @r#"
+    Traceback (most recent call last):
+      File "<folder>/g/handler.py", line 6, in finalize
+        raise OSError('busy')
+    OSError: busy
+
     graph `g`: 1 warning
 
     warning: `finalize` in g/handler.py raises OSError: busy
@@ -318,10 +348,6 @@ fn a_finalize_that_raises_is_a_warning() {
       | ^
       |
       = node `py`
-      = Traceback (most recent call last):
-          File "<folder>/g/handler.py", line 6, in finalize
-            raise OSError('busy')
-        OSError: busy
     "#);
     assert_eq!(run.code, Some(2));
 }

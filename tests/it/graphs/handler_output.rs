@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::{
+    eventually,
     graphs::{PYTHON, add, add_python, file, generative},
     grpc::{Grpc, raw},
     pipelines::Config,
@@ -94,6 +95,87 @@ class OvmsPythonModel:
     for text in ["of a thread", "of a call", "of the end"] {
         assert!(log.contains(text), "{text}: {log}");
     }
+}
+
+/// A handler whose threads and processes print.
+const PRINTING: &str = "\
+import concurrent.futures, multiprocessing, subprocess, sys, threading
+from pyovms import Tensor
+def say(what):
+    print(what, 'of a thread')
+    print(what, 'of a thread, to stderr', file=sys.stderr)
+def deep():
+    thread = threading.Thread(target=say, args=('deep',))
+    thread.start()
+    thread.join()
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        self.name = kwargs['node_name']
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.pool.submit(say, 'early').result()
+    def execute(self, inputs):
+        thread = threading.Thread(target=deep)
+        thread.start()
+        thread.join()
+        self.pool.submit(say, 'late').result()
+        process = multiprocessing.get_context('fork').Process(target=say, args=('fork',))
+        process.start()
+        process.join()
+        subprocess.run(['echo', 'started by', self.name])
+        return [Tensor('out' if self.name == 'py' else 'end', inputs[0])]
+";
+
+#[test]
+fn what_threads_and_processes_of_a_handler_print_has_its_node() {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "one", PRINTING);
+    let second = r#"node {
+  name: "second"
+  calculator: "PythonExecutorCalculator"
+  input_side_packet: "PYTHON_NODE_RESOURCES:py"
+  input_stream: "IN:out"
+  output_stream: "END:end"
+  node_options: {
+    [type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: { handler_path: "handler.py" }
+  }
+}
+"#;
+    let two = PYTHON.replace(
+        "output_stream: \"OVMS_PY_TENSOR:out\"",
+        "output_stream: \"OVMS_PY_TENSOR:end\"",
+    );
+    add(&mut config, "two", &[&two, second].concat());
+    file(&config, "two/handler.py", PRINTING);
+    let server = config.begin(&["--log_format", "json"]);
+    server.wait_log("\"ready\"");
+    let client = Grpc::connect(&server);
+    let printed = |of: &str| {
+        client.answered(raw(of, "in", "UINT8", &[1], &[1]));
+        let of = format!("graph {of}");
+        let log = server.log();
+        let events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let ours = events.filter(|it| it["target"] == "ovms::python" && it["of"] == *of);
+        let lines = ours.map(|it| format!("{} {}", it["node"], it["message"]));
+        lines.map(|it| it.replace('"', "")).collect::<Vec<_>>()
+    };
+    let has = |of: &str, line: &str| {
+        eventually(line, || {
+            printed(of).contains(&line.to_owned()).then_some(())
+        });
+    };
+    for what in ["early", "deep", "late", "fork"] {
+        for node in ["py", "second"] {
+            has("two", &format!("{node} {what} of a thread"));
+            has("two", &format!("{node} {what} of a thread, to stderr"));
+        }
+        has("one", &format!("py {what} of a thread"));
+    }
+    has("one", "py started by py");
+    // Nobody can tell whose they are.
+    has("two", "null started by py");
+    has("two", "null started by second");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Metrics of graphs.
 
+use super::workers::config_with;
 use crate::support::{
+    eventually,
     graphs::{CODE, PASS, add, add_python, code},
     grpc::Grpc,
     http::{get, post},
@@ -109,6 +111,42 @@ fn only_runs_that_succeed_are_timed() {
         lines("ovms_current_graphs"),
         r#"ovms_current_graphs{name="g"} 0"#
     );
+}
+
+#[test]
+fn deaths_and_memory_of_workers_are_counted() {
+    let config = config_with(&[("python_memory_limit", (1_u64 << 30).into())]);
+    let server = config.serve_with(&["--metrics_enable"]);
+    let client = Grpc::connect(&server);
+    let workers = || {
+        let page = get(&server, "/metrics").text();
+        let lines = page
+            .lines()
+            .filter(|line| line.starts_with("ovms_python_worker"));
+        lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(workers(), @r#"
+    ovms_python_worker_deaths{name="other"} 0
+    ovms_python_worker_deaths{name="py"} 0
+    ovms_python_worker_restarts{name="other"} 0
+    ovms_python_worker_restarts{name="py"} 0
+    "#);
+    // What a limit of memory refuses is a failure of the request alone.
+    client.refused(code("py", "bytearray(2 << 30)"));
+    for ends in ["os._exit(3)", "os.abort()"] {
+        client.refused(code("py", ends));
+        let fine = code("py", "return [Tensor('out', b'fine')]");
+        client.answered(fine);
+    }
+    eventually("the restarts are counted", || {
+        workers().contains(r#"restarts{name="py"} 2"#).then_some(())
+    });
+    insta::assert_snapshot!(workers(), @r#"
+    ovms_python_worker_deaths{name="other"} 0
+    ovms_python_worker_deaths{name="py"} 2
+    ovms_python_worker_restarts{name="other"} 0
+    ovms_python_worker_restarts{name="py"} 2
+    "#);
 }
 
 #[test]

@@ -23,5 +23,6 @@ mod streams;
 mod streams_ends;
 mod worker_ends;
 mod worker_leftovers;
+mod worker_loads;
 mod worker_memory;
 mod workers;

@@ -64,6 +64,15 @@ fn errors_of_requests_name_graph_and_node_in_the_log() {
     server.wait_log("LOOPBACK is not defined in the node");
     let log = server.log();
     fields(&log, " - ValueError: one");
+    // The whole traceback comes first.
+    let (before, _) = log
+        .split_once("Error occurred during node execution: py - ValueError: one")
+        .unwrap();
+    let event = before
+        .rsplit_once("Traceback (most recent call last):")
+        .unwrap()
+        .1;
+    assert!(event.ends_with("ValueError: one\n    "), "{event}");
     fields(&log, "which is not an output of the node: out");
     fields(&log, "LOOPBACK is not defined in the node");
     assert!(

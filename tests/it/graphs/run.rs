@@ -3,10 +3,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read as _, Write as _},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::support::{cli, graphs::PYTHON, infer::interrupt, repository, terminal};
 
@@ -149,6 +152,66 @@ fn the_traceback_of_a_handler_comes_first() {
 }
 
 #[test]
+fn an_interrupt_says_where_the_handler_was() {
+    let sleeps = "import time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
+                  print('begun', flush=True)\n        time.sleep(1000)\n";
+    let imports = "print('begun', flush=True)\nimport time\ntime.sleep(1000)\n";
+    for (handler, place) in [(sleeps, "5 in execute"), (imports, "3 in <module>")] {
+        let folder = repository::folder();
+        write(&folder.path().join("g"), PYTHON, handler);
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+            .args(["graph", "run", "g", "-i", "in=a"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(run.stderr.take().unwrap());
+        until(&mut stderr, "begun");
+        // As at a terminal, where all of the group get it.
+        let group = Pid::from_raw(run.id().cast_signed()).unwrap();
+        kill_process_group(group, Signal::INT).unwrap();
+        assert_eq!(ended(&mut run), Some(130));
+        let mut shown = String::new();
+        stderr.read_to_string(&mut shown).unwrap();
+        let told = "error: interrupted\n  the handler was at ";
+        assert!(shown.contains(told), "{shown}");
+        let place = format!("g/handler.py:{place}\n");
+        assert!(shown.contains(&place), "{shown}");
+        for other in ["Traceback", "KeyboardInterrupt", "pyovms/"] {
+            assert!(!shown.contains(other), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_handler_in_the_place_of_its_graph_is_told() {
+    let folder = repository::folder();
+    write(&folder.path().join("g"), PYTHON, TELLING);
+    write(&folder.path().join("lone"), PYTHON, TELLING);
+    fs::remove_file(folder.path().join("lone/graph.pbtxt")).unwrap();
+    for command in ["run", "check", "show"] {
+        for (path, hint) in [
+            ("g/handler.py", "hint: name its graph: `g`"),
+            (
+                "lone/handler.py",
+                "hint: a graph file names it as handler_path; `ovms graph new NAME` writes one",
+            ),
+        ] {
+            let mut run = cli::command();
+            run.args(["graph", command, path])
+                .current_dir(folder.path());
+            let run = cli::run(&mut run);
+            assert_eq!(run.code, Some(64), "{command}: {}", run.stderr);
+            let told = format!("error: {path} is a handler, and no graph\n{hint}");
+            assert!(run.stderr.contains(&told), "{command}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
 fn what_the_end_of_a_handler_raises_is_shown() {
     let folder = repository::folder();
     let handler = TELLING
@@ -269,6 +332,29 @@ fn a_breakpoint_stops_at_the_terminal() {
         "{}",
         screen.text()
     );
+}
+
+#[test]
+fn a_breakpoint_in_a_load_has_the_terminal_for_itself() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    let stops = STOPPING.replace("        breakpoint()\n", "").replace(
+        "    def execute",
+        "    def initialize(self, kwargs):\n        breakpoint()\n    def execute",
+    );
+    write(&graph, PYTHON, &stops);
+    let args = ["graph", "run", graph.to_str().unwrap(), "-i", "in=hello"];
+    let wait = "import time; time.sleep(1); print('loo' + 'ked')\n";
+    let steps = [("(Pdb) ", Some(wait)), ("looked", Some("c\n"))];
+    let screen = terminal::run(200, &args, &[], &steps);
+    let shown = screen.text();
+    assert_eq!(screen.code, 0, "{shown}");
+    assert!(
+        shown.contains("(Pdb) import time; time.sleep(1)"),
+        "{shown}"
+    );
+    assert!(shown.contains("\n(Pdb) c"), "{shown}");
+    assert!(!shown.contains("loading"), "{shown}");
 }
 
 #[test]

@@ -149,9 +149,11 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
     server.wait_ready();
     client.check_serves();
     assert_eq!(status(&server, "slow"), "LOADING FAILED_PRECONDITION");
-    // As long as it goes on, no other is begun.
+    // Its worker was killed, so that another load can begin.
+    server.wait_log("Python worker was killed: its handler has not loaded within 2s");
+    let told = server.wait_log("the handler was at ");
+    assert!(told.contains("handler.py:8 in initialize"), "{told}");
     assert_eq!(graphs::reload(&server), 412);
-    server.wait_log("its last load has not come to an end yet");
     std::fs::write(handler.with_file_name("go"), "").unwrap();
     eventually("loaded at last", || {
         (graphs::reload(&server) == 201).then_some(())

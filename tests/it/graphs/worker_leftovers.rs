@@ -2,12 +2,12 @@
 
 use std::{fs, os::unix::process::CommandExt as _};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::workers::{FINE, are_gone, config_with, is_fine, number};
 use crate::support::{
     Server, cli, eventually,
-    graphs::{CODE, code, file, reported},
+    graphs::{CODE, code, file, reported, shown},
     grpc::Grpc,
     pipelines::is_ready,
     repository,
@@ -44,6 +44,59 @@ fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
     kill_process_group(group, Signal::KILL).expect("it runs");
     server.wait();
     are_gone(&ended);
+}
+
+#[test]
+fn nothing_is_left_whatever_is_killed_at_once() {
+    // It has a session and an environment of its own, and a parent that has ended.
+    let leaves = |note: &std::path::Path| {
+        format!(
+            "import subprocess\nshell = 'sleep 1000 & echo $! >{note}.part; mv {note}.part {note}'\n\
+             subprocess.run(['sh', '-c', shell], start_new_session=True, env={{'PATH': os.environ['PATH']}})\n{FINE}",
+            note = note.display()
+        )
+    };
+    const PARENT: &str =
+        "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])";
+    for (killed, serves) in [
+        (&["forks"][..], true),
+        (&["keeps"], true),
+        (&["forks", "server"], false),
+        (&["keeps", "server"], false),
+    ] {
+        let config = config_with(&[]);
+        let mut server = config.serve();
+        let client = Grpc::connect(&server);
+        let note = config.beside("child");
+        let told = reported(&client, code("py", &leaves(&note)));
+        assert_eq!(told, "out UINT8 [4] fine");
+        let child = eventually("it has begun", || {
+            fs::read_to_string(&note).ok()?.trim().parse().ok()
+        });
+        let worker = number(&client, "py", "os.getpid()");
+        let forks = number(&client, "py", "os.getppid()");
+        let keeps = number(&client, "py", PARENT);
+        let number_of = |name: &&str| match *name {
+            "forks" => forks,
+            "keeps" => keeps,
+            _ => server.id(),
+        };
+        let signal = |process: u32| {
+            let process = Pid::from_raw(process.cast_signed()).expect("it is one");
+            kill_process(process, Signal::KILL).expect("it runs");
+        };
+        killed.iter().map(number_of).for_each(signal);
+        if serves {
+            are_gone(&[child, worker, forks, keeps]);
+            eventually("another worker is there", || {
+                let response = client.infer(code("py", FINE)).ok()?;
+                (shown(&response) == "out UINT8 [4] fine").then_some(())
+            });
+        } else {
+            server.wait();
+            are_gone(&[child, worker, forks, keeps]);
+        }
+    }
 }
 
 #[test]

@@ -74,6 +74,89 @@ fn changed_code_takes_effect_when_somebody_asks() {
 }
 
 #[test]
+fn a_handler_that_is_saved_is_noticed() {
+    let mut config = config();
+    let nodes = [scale("n", "2", "in=request.x", "out=o")];
+    config.pipeline("p", "x", &nodes, "y=n.o");
+    let server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let client = Grpc::connect(&server);
+    let gives = |text: &str| {
+        eventually("the new one answers", || {
+            (infer(&client, ten("p", 1.0)) == text).then_some(())
+        });
+    };
+    gives("y [1,10] 2");
+    let changed = STEPS.replace("factor * it", "more(factor * it)");
+    let changed = changed.replace("import os\n", "import os\nfrom helper import more\n");
+    fs::write(config.beside("helper.py"), "more = lambda it: it + 100\n").unwrap();
+    fs::write(config.beside("steps.py"), &changed).unwrap();
+    gives("y [1,10] 102");
+    fs::write(config.beside("helper.py"), "more = lambda it: it + 200\n").unwrap();
+    gives("y [1,10] 202");
+    // One that breaks takes nothing away, and is mended the same way.
+    fs::write(config.beside("steps.py"), "raise ValueError('half')\n").unwrap();
+    server.wait_log("ValueError: half");
+    eventually("it is told", || {
+        (status(&server, "p") == "AVAILABLE UNKNOWN").then_some(())
+    });
+    gives("y [1,10] 202");
+    fs::write(config.beside("steps.py"), STEPS).unwrap();
+    gives("y [1,10] 2");
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
+    // Neither is one that is gone for a while, as in the hands of an editor.
+    fs::remove_file(config.beside("steps.py")).unwrap();
+    server.wait_log("No such file or directory");
+    gives("y [1,10] 2");
+    let other = STEPS.replace("factor * it", "factor * it + 1");
+    fs::write(config.beside("steps.py"), &other).unwrap();
+    gives("y [1,10] 3");
+    // One that is written again as it is loads nothing.
+    let log = config.beside("log");
+    let loads = lines(&log, "initialize").len();
+    fs::write(config.beside("steps.py"), &other).unwrap();
+    assert_eq!(reload(&server), 200);
+    stopped(server);
+    assert_eq!(lines(&log, "initialize").len(), loads);
+}
+
+#[test]
+fn an_import_that_hangs_delays_no_other_pipeline() {
+    let mut config = config();
+    fs::write(config.beside("other.py"), STEPS).unwrap();
+    config.library_at("other", &config.beside("other.py"));
+    let nodes = [scale("n", "2", "in=request.x", "out=o")];
+    config.pipeline("p", "x", &nodes, "y=n.o");
+    let by = json!({"do": "scale", "by": "2"});
+    let nodes = [custom("n", "other", &by, "in=request.x", "out=o")];
+    config.pipeline("q", "x", &nodes, "y=n.o");
+    let mut server = config.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let client = Grpc::connect(&server);
+    fs::write(config.beside("steps.py"), "import time\ntime.sleep(1000)\n").unwrap();
+    server.wait_log("the load of the handler has not ended for 5 s");
+    let gives = |name: &str, text: &str| {
+        eventually("the new one answers", || {
+            (infer(&client, ten(name, 1.0)) == text).then_some(())
+        });
+    };
+    gives("p", "y [1,10] 2");
+    let other = STEPS.replace("factor * it", "factor * it + 1");
+    fs::write(config.beside("other.py"), &other).unwrap();
+    gives("q", "y [1,10] 3");
+    // One that hangs is left for what is saved next.
+    fs::write(config.beside("steps.py"), &other).unwrap();
+    gives("p", "y [1,10] 3");
+    server.wait_log("Python worker was killed: another load has taken its place");
+    fs::write(config.beside("steps.py"), "import time\ntime.sleep(1000)\n").unwrap();
+    eventually("the fourth one that was saved is looked at", || {
+        let log = server.log();
+        let looks = log.matches("changed to: AVAILABLE_REQUIRED_REVALIDATION");
+        (looks.count() >= 4).then_some(())
+    });
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+#[test]
 fn code_that_does_not_load_any_more_leaves_what_serves() {
     let mut config = config();
     config.pipeline(

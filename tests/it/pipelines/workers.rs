@@ -125,6 +125,47 @@ fn a_check_finds_methods_that_cannot_be_called_as_they_are() {
 }
 
 #[test]
+fn an_exception_of_a_handler_is_placed_in_the_handler() {
+    let config = config();
+    let path = config.beside("code.py");
+    fs::write(&path, format!("import json\nimport missing_module\n{CODE}")).unwrap();
+    let file = config.write();
+    let place = format!("{}:2:1", path.display());
+    let traceback = "Traceback (most recent call last):\n";
+    let run = cli::run(
+        cli::command()
+            .args(["pipeline", "check"])
+            .arg(&file)
+            .arg("p"),
+    );
+    let shown = run.text() + &run.failure();
+    assert!(shown.starts_with(traceback), "{shown}");
+    assert_eq!(shown.matches(traceback).count(), 1, "{shown}");
+    assert!(shown.contains(&format!(" --> {place}\n")), "{shown}");
+    assert!(shown.contains("\n2 | import missing_module\n"), "{shown}");
+    let mut check = cli::command();
+    check.args(["serve", "--port", "1", "--check", "--config-path"]);
+    let run = cli::run(check.arg(&file));
+    let told = format!("error: {place}: pipeline `p`, node `n`: ");
+    assert!(run.failure().contains(&told), "{}", run.failure());
+    let server = config.serve();
+    let told = server.wait_log(&format!("{place}: "));
+    assert!(
+        told.contains("ModuleNotFoundError: No module named 'missing_module'"),
+        "{told}"
+    );
+    let log = server.log();
+    let (_, rest) = log
+        .split_once("Traceback (most recent call last):")
+        .expect(&log);
+    assert!(rest.contains("code.py\", line 2, in <module>"), "{rest}");
+    assert!(
+        rest.contains("Error during python node initialization for handler_path"),
+        "{rest}"
+    );
+}
+
+#[test]
 fn a_worker_that_is_killed_under_load_fails_what_it_has_and_no_more() {
     let config = config();
     let server = config.serve();

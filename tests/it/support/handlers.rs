@@ -25,7 +25,8 @@ pub(crate) fn test_handlers(folder: &Path) {
     assert!(!run.stderr.contains("Ran 0"), "{}", run.stderr);
 }
 
-fn python() -> PathBuf {
+/// Returns an interpreter with NumPy.
+pub(crate) fn python() -> PathBuf {
     let folder = env::var_os("OPENVINO_INSTALL_DIR").map(PathBuf::from);
     let program = folder.map(|folder| folder.join("bin/python"));
     let found = program.filter(|program| program.is_file());

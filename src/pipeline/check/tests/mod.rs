@@ -174,6 +174,7 @@ impl Sources for Known {
             "bad_handler" => Err(CustomError::Handler {
                 reason: "ValueError: no".to_owned(),
                 advice: "correct the handler; the log has where it was raised",
+                raised: None,
             }),
             "python" => Ok(CustomFacts {
                 is_open: true,

@@ -65,9 +65,10 @@ struct Pending {
     messages: Outgoing,
     /// Whether they wait for the task that drains them.
     wait: bool,
-    /// Orders since that task has run, and in the turn before.
+    /// Orders since that task has run.
     turn: usize,
-    last_turn: usize,
+    /// Orders of the largest turn of late.
+    large_turn: usize,
 }
 
 impl Wire {
@@ -89,7 +90,7 @@ impl Wire {
             self.waits.notify_one();
         }
         pending.turn += 1;
-        if pending.turn.is_multiple_of(GROUP) && pending.last_turn > GROUP {
+        if pending.turn.is_multiple_of(GROUP) && pending.large_turn > GROUP {
             // What is left, and that the worker has gone, is for the task that was notified.
             let _ = pending.messages.send(self.socket.get_ref());
         }
@@ -121,7 +122,9 @@ impl Wire {
         let sent = pending.messages.send(self.socket.get_ref());
         // That the worker has gone is noticed elsewhere.
         pending.wait = sent.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        pending.last_turn = std::mem::take(&mut pending.turn);
+        // A turn of two groups comes back as one or two, and is to be two again.
+        let turn = std::mem::take(&mut pending.turn);
+        pending.large_turn = turn.max(pending.large_turn.saturating_sub(1));
         pending.wait
     }
 }
@@ -308,11 +311,7 @@ impl Link {
             };
             let long = link.calls.lock().oldest(warned + 1..=before);
             if let Some((number, node)) = long {
-                link.stacks.clear();
-                link.process.ask();
-                link.stacks.written().await;
-                let places = link.stacks.read(&link.handlers.lock());
-                let at = places.and_then(|places| places.of_handlers());
+                let at = link.handler_places().await;
                 let at = at.map_or_else(String::new, |at| format!(": it is at {at}"));
                 let long = LONG.as_secs();
                 match link.is_loading() {
@@ -331,6 +330,23 @@ impl Link {
             }
             before = link.last.load(Ordering::Relaxed);
         }
+    }
+
+    /// Asks the worker for its stacks, and waits for them for a moment.
+    async fn ask(&self) {
+        self.stacks.clear();
+        self.process.ask();
+        self.stacks.written().await;
+    }
+
+    /// Asks the worker where its handlers are; `None` if it does not say, or runs none.
+    pub(in crate::python) async fn handler_places(&self) -> Option<String> {
+        if self.calls.lock().died.is_some() {
+            return None;
+        }
+        self.ask().await;
+        let places = self.stacks.read(&self.handlers.lock());
+        places.and_then(|places| places.of_handlers())
     }
 
     /// Reads the messages that are whole.
@@ -360,13 +376,8 @@ impl Link {
                         .raised
                         .map(crate::python::Raised::from)
                         .unwrap_or_default();
-                    tracing::error!(
-                        of = self.of,
-                        node = log.node,
-                        "{}: {raised}\n{}",
-                        log.text,
-                        raised.traceback.trim_end()
-                    );
+                    let text = raised.told(&format!("{}: {raised}", log.text));
+                    tracing::error!(of = self.of, node = log.node, "{text}");
                 }
                 None => {}
             }
@@ -436,8 +447,8 @@ impl Link {
     fn died(&self, ended: Ended) {
         let how = self.how(ended);
         self.process.kill_rest();
-        if let (Some(show), Some(places)) = (COMMON.terminal.get(), self.places()) {
-            show(&places.to_string());
+        if let (Some(terminal), Some(places)) = (COMMON.terminal(), self.places()) {
+            (terminal.show)(&places.to_string());
         }
         let mut waiting = self.calls.lock();
         let (calls, generators) = waiting.end(&how);
@@ -476,8 +487,13 @@ impl Link {
         self.calls.lock().is_loading = is_loading;
     }
 
+    /// Returns what it works for, as in messages: `graph g`.
+    pub(in crate::python) fn owner(&self) -> &str {
+        &self.of
+    }
+
     /// Returns whether it loads a handler, or has died of that.
-    pub(super) fn is_loading(&self) -> bool {
+    pub(in crate::python) fn is_loading(&self) -> bool {
         self.calls.lock().is_loading
     }
 
@@ -532,9 +548,7 @@ impl Link {
         };
         // Of its own: the call whose time is over may be dropped.
         Task::spawn(async move {
-            link.stacks.clear();
-            link.process.ask();
-            link.stacks.written().await;
+            link.ask().await;
             link.process.kill();
         })
         .detach();
@@ -556,12 +570,8 @@ impl Link {
         node: &str,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<Answer, HandlerError> {
-        self.begin(node, None, order)?.1.await.unwrap_or_else(|_| {
-            Err(HandlerError::Worker(format!(
-                "worker of {} has ended in node {node}",
-                self.of
-            )))
-        })
+        let answer = self.begin(node, None, order)?.1.await;
+        answer.unwrap_or_else(|_| Err(self.death(node)))
     }
 
     /// Begins a call, whose number is also that of the generator that it may give.

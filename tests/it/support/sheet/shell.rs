@@ -13,7 +13,7 @@ use std::{
 
 use super::{CODES, Sheet, grouped};
 use crate::support::{
-    cli,
+    cli, handlers,
     server::{free_ports, on},
 };
 
@@ -71,6 +71,7 @@ fn run_over(sheet: &Sheet, command: &str, api: &str) -> String {
         .env("PATH", std::env::join_paths(paths).unwrap())
         .env("RUNTIME", cli::runtime_folder())
         .env("PYTHON", FAKE_PYTHON)
+        .env("NUMPY_PYTHON", handlers::python())
         .env("PORTS", on(free_ports()).join(" "));
     if let Some(served) = &sheet.served {
         let server = served.server();

@@ -1,0 +1,78 @@
+//! Loads of graphs and pipelines, which may go on beside the passes.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::served::Trigger;
+use crate::task::Task;
+
+/// The most loads at once, but for those that take long.
+const AT_ONCE: usize = 8;
+
+/// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
+const LONG: Duration = Duration::from_secs(5);
+
+/// Loads that have not ended.
+pub(super) struct Loads<T> {
+    running: FuturesUnordered<Task<T>>,
+    turns: Arc<Semaphore>,
+}
+
+impl<T: Send + 'static> Loads<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            running: FuturesUnordered::new(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// Begins a load, in its turn.
+    pub(super) fn begin(&mut self, load: impl Future<Output = T> + Send + 'static) {
+        let turns = Arc::clone(&self.turns);
+        self.running.push(Task::spawn(async move {
+            // It is never closed.
+            let turn = turns.acquire_owned().await.ok();
+            let mut load = Box::pin(load);
+            let quick = timeout(LONG, &mut load).await;
+            drop(turn);
+            match quick {
+                Ok(loaded) => loaded,
+                Err(_) => load.await,
+            }
+        }));
+    }
+
+    /// Waits for the next one that ends; for ever, if there is none.
+    pub(super) async fn next(&mut self) -> T {
+        loop {
+            match self.running.next().await {
+                Some(Ok(loaded)) => return loaded,
+                // It has panicked, which is in the log.
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Waits for the next one that ends, until a pass has to go on.
+    pub(super) async fn next_until(&mut self, end: Instant) -> Option<T> {
+        match self.running.is_empty() {
+            true => None,
+            false => timeout_at(end, self.next()).await.ok(),
+        }
+    }
+}
+
+/// Returns when a pass goes on without the loads that it has begun, each of which has a limit.
+pub(super) fn end_of_wait(trigger: Trigger, limit: Duration) -> Instant {
+    Instant::now()
+        + match trigger {
+            Trigger::Watch => LONG,
+            Trigger::Start | Trigger::Asked => 2 * limit,
+        }
+}
