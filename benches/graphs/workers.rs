@@ -92,12 +92,18 @@ fn private() -> Row {
         let jobs = [vec![request_to(&files::name(Node::Numpy, index))]];
         Load::new(&peer, &runtime, &client, &jobs).once();
     }
-    let parents = process::children(peer.id());
-    let workers = parents.iter().flat_map(|parent| process::children(*parent));
-    let each: Vec<f64> = workers.map(process::private_mb).collect();
-    assert_eq!(each.len(), GRAPHS, "a worker for each graph");
-    let parents: f64 = parents.into_iter().map(process::private_mb).sum();
-    Row::new("python-private", each).noted(format!("their parent has {parents:.1} MB"))
+    let below = |parents: &[u32]| -> Vec<u32> {
+        let children = parents.iter().copied().flat_map(process::children);
+        children.collect()
+    };
+    let keepers = below(&[peer.id()]);
+    let forking = below(&keepers);
+    let workers = below(&forking);
+    assert_eq!(workers.len(), GRAPHS, "a worker for each graph");
+    let each = workers.into_iter().map(process::private_mb).collect();
+    let parents = keepers.into_iter().chain(forking);
+    let parents: f64 = parents.map(process::private_mb).sum();
+    Row::new("python-private", each).noted(format!("the two above them have {parents:.1} MB"))
 }
 
 /// Kills workers under load.

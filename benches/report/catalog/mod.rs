@@ -475,7 +475,7 @@ fn batching() -> Vec<Spec> {
     rows.push(row(
         "threads-cpu",
         Ratio,
-        Some(Most(1.1)),
+        None,
         "perceptron, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread",
     ));
     rows

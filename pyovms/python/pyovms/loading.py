@@ -21,7 +21,6 @@ import sys
 import threading
 import traceback
 import types
-import weakref
 
 PREFIX = "_ovms_handler_"
 HANDLER = "__handler__"
@@ -531,20 +530,35 @@ MAX_PIECE = 3500
 
 
 class Rest:
-    """The piece of a line that a thread has written without its end, which is written with the thread's end."""
+    """The piece of a line that a thread has written without its end."""
 
-    __slots__ = ("__weakref__", "_emit", "node", "text")
+    __slots__ = ("_emit", "lock", "node", "text")
 
     def __init__(self, emit):
         self._emit = emit
         self.node = self.text = ""
+        # The end of the worker, which writes what is left, waits for a thread that does so itself.
+        self.lock = threading.RLock()
 
     def flush(self):
-        text, self.text = self.text, ""
-        if text:
-            self._emit(_cut(text, 16384), self.node)
+        with self.lock:
+            text, self.text = self.text, ""
+            if text:
+                self._emit(_cut(text, 16384), self.node)
 
-    __del__ = flush
+
+class ThreadEnd:
+    """Writes what a thread has begun when that ends, and with it what it has of its own."""
+
+    __slots__ = ("_rest", "_rests")
+
+    def __init__(self, rest, rests):
+        self._rest, self._rests = rest, rests
+        rests.add(rest)
+
+    def __del__(self):
+        self._rest.flush()
+        self._rests.discard(self._rest)
 
 
 class Lines(io.TextIOBase):
@@ -557,7 +571,7 @@ class Lines(io.TextIOBase):
         self._descriptor = descriptor
         self._node = node
         self._local = threading.local()
-        self._rests = weakref.WeakSet()
+        self._rests = set()
 
     def writable(self):
         return True
@@ -568,12 +582,13 @@ class Lines(io.TextIOBase):
     def write(self, text):
         rest = self._own()
         node = self._node()
-        *lines, rest.text = (rest.text + text).split("\n")
-        rest.node = node
-        for line in lines:
-            self._emit(_cut(line, 16384), node)
-        if len(rest.text) > 16384:
-            rest.flush()
+        with rest.lock:
+            *lines, rest.text = (rest.text + text).split("\n")
+            rest.node = node
+            for line in lines:
+                self._emit(_cut(line, 16384), node)
+            if len(rest.text) > 16384:
+                rest.flush()
         return len(text)
 
     def flush(self):
@@ -594,7 +609,7 @@ class Lines(io.TextIOBase):
         rest = getattr(self._local, "rest", None)
         if rest is None:
             rest = self._local.rest = Rest(self._emit)
-            self._rests.add(rest)
+            self._local.end = ThreadEnd(rest, self._rests)
         return rest
 
     def _emit(self, line, node):
