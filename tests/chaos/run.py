@@ -117,6 +117,12 @@ class Chaos:
         # It has ended when this returns, and nothing is sent meanwhile.
         since = time.monotonic()
         replica.kill()
+
+        async def gone():
+            return not await self.fleet.flying(replica)
+
+        # Until HAProxy has seen that, it goes on to give requests to the connections that were there.
+        await until(gone, f"HAProxy does not see that {replica.name} has ended")
         event.fails(replica.slot, since, time.monotonic())
         event.hits["replicas killed"] += replica.popen.returncode == -signal.SIGKILL
         if held:
