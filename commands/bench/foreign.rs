@@ -1,4 +1,8 @@
-//! Flags of Triton's `perf_analyzer`, and what to write in place of them.
+//! Flags of Triton's `perf_analyzer` and of load generators for HTTP, and what to write in place of them.
+
+/// Advice for a number of requests.
+pub(super) const NO_COUNT: &str =
+    "write `--duration TIME`; `ovms infer MODEL --random --repeat N` measures N requests";
 
 /// Flags that are none here, each with the next step. Those with the same meaning under another name are aliases
 /// in the arguments.
@@ -18,7 +22,15 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["-p"], "write `--interval TIME`, such as 5s for `-p 5000`"),
     (&["-s"], "write `--stability PERCENT`"),
     (&["-r"], "write `--max-trials N`"),
-    (&["-t"], "write `--concurrency N`"),
+    (
+        &["-t", "-c", "--clients", "--connections"],
+        "write `--concurrency N`",
+    ),
+    (
+        &["-d", "-z", "--time"],
+        "write `--duration TIME`, such as 10s",
+    ),
+    (&["--qps", "-R"], "write `--rate N`"),
     (
         &["-l", "--latency-threshold"],
         "write `--fail-if 'p99>20ms'`; all levels are measured",
@@ -45,8 +57,8 @@ const FLAGS: &[(&[&str], &str)] = &[
         "write `--interval TIME`: windows have a length of time, and no number of requests",
     ),
     (
-        &["--request-count"],
-        "write `--duration TIME`; `ovms infer MODEL --random --repeat N` measures N requests",
+        &["--request-count", "-n", "--count", "--num-requests"],
+        NO_COUNT,
     ),
     (&["--warmup-request-count"], "write `--warmup N`"),
     (

@@ -20,6 +20,7 @@ use super::{
     args::{
         BenchArgs, BenchFormat, BenchOutputArgs, LevelArgs, Responses, TrafficArgs, VerdictArgs,
     },
+    foreign::NO_COUNT,
     report::{BenchReport, FORM, ReportedFlags},
 };
 use crate::{
@@ -344,7 +345,11 @@ fn check_folder(path: &Path) -> Result<(), Failure> {
 }
 
 fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
-    let cannot = |error: io::Error| Failure::cannot("read", path, &error);
+    let is_number = path.to_str().is_some_and(|it| it.parse::<u64>().is_ok());
+    let cannot = |error: io::Error| {
+        let hint = is_number.then(|| format!("`--requests` names a file; {NO_COUNT}"));
+        Failure::cannot("read", path, &error).may_hint(hint)
+    };
     let is_stdin = path == Path::new("-");
     let mut text = String::new();
     if is_stdin {

@@ -295,7 +295,14 @@ impl Shared {
         // A panic is reported to the one client; the thread has others to serve.
         let infer = || self.infer(&mut lease, &mut run);
         let outputs = catch_unwind(AssertUnwindSafe(infer)).ok()?;
-        let (reply, answer) = self.answer(run, outputs, Instant::now(), None);
+        let ended = Instant::now();
+        if let Some(rules) = &self.batches
+            && outputs.is_ok()
+            && run.rows() == Some(1)
+        {
+            rules.choice.ran(None, ended - run.times.started, ended);
+        }
+        let (reply, answer) = self.answer(run, outputs, ended, None);
         // The slot is free before the answer is out, so that a client that sends its next
         // request at once finds it.
         drop(active);
@@ -340,12 +347,12 @@ impl Shared {
             return None;
         }
         let mut state = self.state.lock();
-        let found = state.queue.companions(run, &rules.sizes);
+        let found = state.queue.companions(run, &rules.choice);
         let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
         let waits =
             |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
         let present = rows + found.as_ref().map_or(0, waits);
-        let room = rules.sizes.most().saturating_sub(present);
+        let room = rules.choice.sizes().most().saturating_sub(present);
         if rules.delay.is_zero() || room == 0 || Instant::now() >= deadline {
             return found;
         }
@@ -359,7 +366,7 @@ impl Shared {
         runs.extend(state.queue.close(number));
         drop(state);
         let waiting = runs.iter().filter_map(Run::rows).sum::<usize>();
-        let size = rules.sizes.choose(rows, rows + waiting)?;
+        let size = rules.choice.choose(rows, rows + waiting, Instant::now())?;
         Some((size, runs))
     }
 
@@ -425,6 +432,9 @@ impl Shared {
             }
         };
         let ended = Instant::now();
+        if is_batch {
+            rules.choice.ran(Some(size), ended - started, ended);
+        }
         let reporter = runs.first().map(|run| Arc::clone(&run.reporter));
         let traced = runs.iter().filter_map(|run| run.trace.as_ref());
         let traced = traced.filter(|_| is_batch);

@@ -3,9 +3,11 @@
 //! A model is compiled once more for each size of batch ([`model`]), and each slot has an infer request of
 //! each of them ([`rows`]). [`ready`] finds out at load whether rows of a batch are what each request is alone,
 //! and what a batch gains on this machine; what it has measured stays beside the compiled models
-//! ([`stored`]); [`memory`] bounds what that takes. [`sizes`] chooses a size for what waits, and [`queue`] holds that; neither knows the runtime.
+//! ([`stored`]); [`memory`] bounds what that takes. [`choice`] has a size for what waits, of those of [`sizes`], and [`queue`] holds that;
+//! none of the three knows the runtime.
 //! Steps of sequences are batched in the same way, with their states as further inputs and outputs.
 
+mod choice;
 mod memory;
 pub(super) mod model;
 pub(super) mod queue;
@@ -20,8 +22,8 @@ use std::{
 };
 
 pub(super) use self::memory::BatchMemory;
+use self::{choice::SizeChoice, model::BatchModel, sizes::BatchSizes};
 pub use self::{memory::batch_budget, sizes::MAX_BATCH_SIZES};
-use self::{model::BatchModel, sizes::BatchSizes};
 use crate::budget::Charge;
 
 /// Batching of one model, as it was loaded.
@@ -36,7 +38,7 @@ pub(super) struct Batches {
 
 /// Rules by which the runs of a model become batches.
 pub(super) struct BatchRules {
-    pub(super) sizes: BatchSizes,
+    pub(super) choice: SizeChoice,
     /// Maximum time that a request with an infer request waits for others.
     pub(super) delay: Duration,
     /// Why there are no more batches: they have failed where their requests did not.
@@ -50,7 +52,7 @@ impl From<Batches> for BatchRules {
     fn from(batches: Batches) -> Self {
         let models = batches.models.into_iter();
         Self {
-            sizes: batches.sizes,
+            choice: batches.sizes.into(),
             delay: batches.delay,
             off: OnceLock::new(),
             limit: batches.limit,
@@ -97,7 +99,10 @@ impl BatchRules {
             return BatchingFacts::off(Arc::clone(reason));
         }
         BatchingFacts {
-            sizes: self.sizes.list.iter().map(|size| size.rows).collect(),
+            sizes: {
+                let list = self.choice.sizes().list.iter();
+                list.map(|size| size.rows).collect()
+            },
             delay: self.delay,
             reason: self.limit.clone(),
         }

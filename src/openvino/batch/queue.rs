@@ -1,9 +1,9 @@
 //! The queue of runs that wait for an infer request, and the batches that are made of it. Free of the
 //! runtime and of threads: who has an infer request asks for companions of its own run.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
-use super::{super::pool::Rank, sizes::BatchSizes};
+use super::{super::pool::Rank, choice::SizeChoice};
 
 /// A run, as far as batches are concerned.
 pub(crate) trait Batchable {
@@ -96,7 +96,7 @@ impl<R: Batchable> RunQueue<R> {
 
     /// Takes the runs that run together with this one, if it is better for them: the first of its shapes that
     /// there is room for. Those whose clients have left go.
-    pub(crate) fn companions(&mut self, run: &R, sizes: &BatchSizes) -> Option<Companions<R>> {
+    pub(crate) fn companions(&mut self, run: &R, choice: &SizeChoice) -> Option<Companions<R>> {
         if self.offers.is_empty() {
             return None;
         }
@@ -106,14 +106,14 @@ impl<R: Batchable> RunQueue<R> {
             let fits = other.is_wanted() && other.has_shapes(&shapes);
             other.rows().filter(|_| fits)
         };
-        let mut waiting = own;
+        let (sizes, mut waiting) = (choice.sizes(), own);
         for (_, other) in &self.offers {
             waiting += rows(other).unwrap_or(0);
             if waiting >= sizes.most() {
                 break;
             }
         }
-        let size = sizes.choose(own, waiting)?;
+        let size = choice.choose(own, waiting, Instant::now())?;
         let mut room = sizes.list[size].rows - own;
         let mut runs = Vec::new();
         let before = self.offers.len();
@@ -176,7 +176,7 @@ impl<R: Batchable> RunQueue<R> {
 mod tests {
     use std::{sync::LazyLock, time::Duration};
 
-    use super::*;
+    use super::{super::sizes::BatchSizes, *};
 
     /// Rank of a run without a priority.
     static RANK: LazyLock<Rank> = LazyLock::new(Rank::now);
@@ -246,9 +246,9 @@ mod tests {
             fake('e', 1, 4),
             fake('f', 1, 4),
         ]);
-        let sizes = BatchSizes::up_to(4);
+        let sizes: SizeChoice = BatchSizes::up_to(4).into();
         let (size, runs) = queue.companions(&fake('a', 1, 4), &sizes).unwrap();
-        assert_eq!((sizes.list[size].rows, &*names(&runs)), (4, "bef"));
+        assert_eq!((sizes.sizes().list[size].rows, &*names(&runs)), (4, "bef"));
         assert_eq!(queue.owners(), 5, "all of them still wait");
         let left: String = std::iter::from_fn(|| queue.pop())
             .map(|run| run.name)
@@ -260,7 +260,7 @@ mod tests {
     fn runs_of_an_earlier_rank_go_first() {
         let mut queue = queue(['a', 'B', 'c', 'D'].map(|name| fake(name, 1, 4)));
         let (_, runs) = queue
-            .companions(&fake('x', 1, 4), &BatchSizes::up_to(4))
+            .companions(&fake('x', 1, 4), &BatchSizes::up_to(4).into())
             .unwrap();
         assert_eq!(names(&runs), "BDa");
         assert_eq!(queue.pop().unwrap().name, 'c');
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn runs_of_other_shapes_or_without_rows_are_alone() {
-        let sizes = BatchSizes::up_to(4);
+        let sizes: SizeChoice = BatchSizes::up_to(4).into();
         let mut others = queue([fake('b', 1, 8), fake('c', 0, 4)]);
         assert_eq!(others.companions(&fake('a', 1, 4), &sizes), None);
         assert_eq!(others.companions(&fake('a', 0, 8), &sizes), None);
@@ -284,7 +284,7 @@ mod tests {
             left: true,
             ..fake('b', 1, 4)
         };
-        let sizes = BatchSizes::up_to(4);
+        let sizes: SizeChoice = BatchSizes::up_to(4).into();
         let mut queue = queue([gone]);
         assert_eq!(queue.companions(&fake('a', 1, 4), &sizes), None);
         queue.push(fake('c', 1, 4));

@@ -1,4 +1,4 @@
-//! Sizes of batches: which are worth compiling, and which one a batch has.
+//! Sizes of batches: which are worth compiling.
 
 use std::time::Duration;
 
@@ -78,29 +78,6 @@ impl BatchSizes {
         self.list.last().map_or(1, |size| size.rows)
     }
 
-    /// Chooses the size for a request of so many rows and all that wait, it included, by its place: the one
-    /// that gives most rows in its time, or, of sizes that are not measured, the smallest with room for all.
-    /// `None` if it runs alone.
-    pub(crate) fn choose(&self, first: usize, waiting: usize) -> Option<usize> {
-        if waiting <= first {
-            return None;
-        }
-        let last = self.list.len().checked_sub(1)?;
-        if self.list[last].took.is_none() {
-            let fits = self.list.iter().position(|size| size.rows >= waiting);
-            return Some(fits.unwrap_or(last)).filter(|&place| self.list[place].rows > first);
-        }
-        let mut best = (None, rate(1, self.alone));
-        let sizes = self.list.iter().enumerate();
-        for (place, size) in sizes.filter(|(_, size)| size.rows > first) {
-            let rate = rate(size.rows.min(waiting), size.took.unwrap_or_default());
-            if rate > best.1 {
-                best = (Some(place), rate);
-            }
-        }
-        best.0
-    }
-
     /// Returns the throughput of each size, of that of single requests.
     pub(crate) fn gains(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let alone = rate(1, self.alone);
@@ -111,9 +88,9 @@ impl BatchSizes {
     }
 }
 
-/// Rows in a second.
+/// Returns rows in a second.
 #[expect(clippy::cast_precision_loss, reason = "rows are few")]
-fn rate(rows: usize, took: Duration) -> f64 {
+pub(super) fn rate(rows: usize, took: Duration) -> f64 {
     rows as f64 / took.as_secs_f64().max(1e-9)
 }
 
@@ -283,47 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_chosen_by_what_it_gives_for_what_waits() {
-        let size = |rows, took| BatchSize {
-            rows,
-            took: Some(micros(took)),
-        };
-        let sizes = BatchSizes {
-            alone: micros(1000),
-            list: vec![size(2, 1400), size(8, 2500)],
-        };
-        let chosen: Vec<_> = (0..=9).map(|waiting| sizes.choose(1, waiting)).collect();
-        // 3 of 8 rows give 1200/s, 2 of 2 rows 1429/s, and 4 of 8 1600/s.
-        let expected = [None, None, Some(0), Some(0)].into_iter();
-        let expected: Vec<_> = expected.chain([Some(1); 6]).collect();
-        assert_eq!(chosen, expected);
-        let costly = BatchSizes {
-            alone: micros(1000),
-            list: vec![size(8, 4000)],
-        };
-        assert_eq!(costly.choose(1, 4), None, "they are no faster together");
-        assert_eq!(costly.choose(1, 5), Some(0));
-        assert_eq!(
-            costly.choose(8, 16),
-            None,
-            "there is no room for another one"
-        );
-        assert_eq!(BatchSizes::default().choose(1, 9), None);
-    }
-
-    #[test]
-    fn configured_sizes_are_used_whatever_they_take() {
+    fn configured_sizes_are_fractions_of_the_maximum() {
         let sizes = BatchSizes::up_to(16);
         let rows: Vec<_> = sizes.list.iter().map(|size| size.rows).collect();
         assert_eq!(rows, [4, 16]);
-        let chosen: Vec<_> = [1, 2, 4, 5, 40].map(|it| sizes.choose(1, it)).into();
-        assert_eq!(chosen, [None, Some(0), Some(0), Some(1), Some(1)]);
         let rows = |most| {
             let sizes = BatchSizes::up_to(most).list.into_iter();
             sizes.map(|size| size.rows).collect::<Vec<_>>()
         };
         assert_eq!(rows(100), [6, 25, 100]);
         assert_eq!(rows(2), [2]);
-        assert_eq!(BatchSizes::only(8).choose(1, 2), Some(0));
+        assert_eq!(BatchSizes::only(8).most(), 8);
     }
 }

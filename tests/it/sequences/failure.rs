@@ -134,8 +134,8 @@ fn those_behind_a_run_that_fails_find_no_sequence() {
 
 const BUSY: &str = "running_busy";
 
-/// Number of steps that take from half a second to a second and a half.
-const WHILE: i64 = busy::SECONDS / 2;
+/// Number of steps that take long enough for what is done meanwhile, on a machine at full load too.
+const WHILE: i64 = busy::SECONDS;
 
 /// Flags of a server whose inferences take turns on one slot.
 const FLAGS: &[&str] = &[
@@ -156,7 +156,7 @@ fn slow(x: f32) -> Ask {
 
 /// Returns a request that runs long enough to be observed.
 fn brief(x: f32) -> Ask {
-    Ask::new(BUSY, x).id(5).extra("steps", WHILE / 2)
+    Ask::new(BUSY, x).id(5).extra("steps", WHILE / 4)
 }
 
 /// Starts a request and waits until it runs.
