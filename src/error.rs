@@ -91,6 +91,8 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// Time after which another attempt may succeed.
     wait: Option<Duration>,
+    /// Whether it is in the log already.
+    is_logged: bool,
 }
 
 /// Result of most functions of the crate.
@@ -104,6 +106,7 @@ impl Error {
             message: message.into(),
             source: None,
             wait: None,
+            is_logged: false,
         }
     }
 
@@ -147,6 +150,18 @@ impl Error {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
+    }
+
+    /// Marks it as one that is in the log already, with more than its text.
+    #[must_use]
+    pub fn logged(mut self) -> Self {
+        self.is_logged = true;
+        self
+    }
+
+    /// Returns whether it is in the log already.
+    pub fn is_logged(&self) -> bool {
+        self.is_logged
     }
 
     /// Returns the time after which another attempt may succeed, if that is known.

@@ -134,7 +134,7 @@ pub(super) async fn written(
 
 /// Errors of clients are logged at a low level, ours with their causes.
 fn log(error: &Error) {
-    if error.kind().http() == 500 {
+    if error.kind().http() == 500 && !error.is_logged() {
         tracing::error!("{}", chain(error));
     } else {
         tracing::debug!("{}", chain(error));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{decoding::Validated, loaded::Loaded, overloaded, resize, version::Version};
 use crate::{
     budget::{Budget, OVERHEAD},
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, chain},
     metrics::{RequestRecord, RunEnd, Times},
     openvino::{Hold, RunError, SlotError, SlotInput, SlotQueue, Work},
     request::InferRequest,
@@ -96,12 +96,24 @@ impl Version {
             self.tend(&fresh);
             ran
         });
-        let hide = loaded.spec.options.hide_errors;
-        repeated.await.map_err(|failed| failed.explain(hide))
+        repeated.await.map_err(|failed| loaded.explain(failed))
     }
 }
 
 impl Loaded {
+    /// Turns the failure of a run into an error for the client, and logs it if it is one of the model's.
+    pub(crate) fn explain(&self, failed: Failed) -> Error {
+        let is_late = failed.is_late();
+        let error = failed.explain(self.spec.options.hide_errors);
+        let model = self.runner.model();
+        if is_late {
+            tracing::warn!(model, "{}", chain(&error));
+        } else if error.kind() == ErrorKind::Internal {
+            tracing::error!(model, "{}", chain(&error));
+        }
+        error.logged()
+    }
+
     /// Validates a request, away from the async workers if that takes time.
     pub(crate) fn validate<'a>(
         &'a self,
@@ -193,9 +205,14 @@ impl Failed {
         }
     }
 
+    /// Returns whether an inference took longer than the model may take.
+    fn is_late(&self) -> bool {
+        matches!(self, Self::Run(RunError::Slot(SlotError::Timeout(_))))
+    }
+
     /// Turns the failure into an error for the client: with the runtime's reason, unless that is to
     /// be hidden. The cause stays for the log.
-    pub(crate) fn explain(self, hide: bool) -> Error {
+    fn explain(self, hide: bool) -> Error {
         let error = match self {
             Self::Outputs(error) | Self::Run(RunError::Slot(SlotError::Region(error))) => {
                 return error;

@@ -110,7 +110,7 @@ pub(crate) async fn run(
     let run = loaded.run(inputs, wanted, held, call, SlotQueue::Bounded);
     let (outputs, times) = run.await.map_err(|failed| {
         let ran = failed.broke_off();
-        let error = failed.explain(loaded.spec.options.hide_errors);
+        let error = loaded.explain(failed);
         if ran {
             // What the state is now, nobody knows.
             error.with_more(&format!(" - sequence {id} has been closed"))

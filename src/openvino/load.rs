@@ -232,6 +232,12 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             }
         };
         let tensors = (inputs, outputs);
+        // What waits behind the inference of another slot is in no batch.
+        let has_batches = matches!(batches, Some(Ok(_)));
+        let nireq = match options.nireq {
+            0 if has_batches => streams.clamp(1, nireq),
+            _ => nireq,
+        };
         Ok((
             prepared.model,
             compiled,

@@ -144,6 +144,11 @@ impl Runner {
         self.streams
     }
 
+    /// Returns the name of the model.
+    pub fn model(&self) -> &str {
+        self.workers.model()
+    }
+
     /// Returns the health of the compiled model.
     pub fn health(&self) -> &Health {
         &self.health

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::{
     batch::{
-        BatchRules,
+        BatchRules, ReturnRule, ReturnWait,
         queue::{Batchable, Companions, RunQueue},
         rows::BatchItem,
     },
@@ -126,6 +126,8 @@ struct Shared {
     wake: Condvar,
     /// Notified when a batch that waits for more rows is full.
     full: Condvar,
+    /// Notified when as many runs are there as a slot waits for.
+    returned: Condvar,
     health: Arc<Health>,
     /// Name of the model.
     model: String,
@@ -139,6 +141,9 @@ struct State {
     jobs: VecDeque<Job>,
     /// Runs that wait for a slot.
     queue: RunQueue<Run>,
+    returns: ReturnRule,
+    /// The fewest runs that a slot waits for, if one does.
+    awaited: Option<usize>,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -180,6 +185,7 @@ impl Workers {
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
                 full: Condvar::new(),
+                returned: Condvar::new(),
                 health,
                 model: name.to_owned(),
                 limit,
@@ -214,12 +220,25 @@ impl Workers {
     /// Leaves a run with the threads, while its owner keeps waiting for a slot: there may be no
     /// thread that comes to it.
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
-        let number = self.shared.state.lock().queue.push(run);
+        let mut state = self.shared.state.lock();
+        let number = state.queue.push(run);
+        if state
+            .awaited
+            .is_some_and(|count| state.queue.len() >= count)
+        {
+            self.shared.returned.notify_all();
+        }
+        drop(state);
         Offer {
             shared: &self.shared,
             number,
             over: false,
         }
+    }
+
+    /// Returns the name of the model.
+    pub(super) fn model(&self) -> &str {
+        &self.shared.model
     }
 
     /// Returns the rules of batches, if the model has any.
@@ -251,6 +270,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.state.lock().closed = true;
         self.shared.wake.notify_all();
+        self.shared.returned.notify_all();
     }
 }
 
@@ -306,14 +326,47 @@ impl Shared {
         // The slot is free before the answer is out, so that a client that sends its next
         // request at once finds it.
         drop(active);
-        let next = self.offered(lease);
-        match reply {
+        self.go_on(lease, 1, || match reply {
             // A client that left is not an error.
             Some(reply) => drop(reply.send(answer)),
             // Its time was over, so that nobody else would see to what it has left.
             None => self.health.stuck.notify_one(),
+        })
+    }
+
+    /// Answers so many requests, and returns what can have the slot at once.
+    fn go_on(&self, lease: Lease, answered: usize, answer: impl FnOnce()) -> Option<Job> {
+        let Some(wait) = self.return_wait(answered) else {
+            let next = self.offered(lease);
+            answer();
+            return next;
+        };
+        answer();
+        let deadline = Instant::now() + wait.limit;
+        let mut state = self.state.lock();
+        let target = state.awaited.map_or(wait.target, |it| it.min(wait.target));
+        state.awaited = Some(target);
+        while state.queue.len() < wait.target && !state.closed {
+            if self.returned.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
         }
-        next
+        state.awaited = None;
+        let present = state.queue.len();
+        state.returns.ended(wait, present);
+        drop(state);
+        self.offered(lease)
+    }
+
+    /// Returns the wait for those that have just been answered, if it is worth one.
+    fn return_wait(&self, answered: usize) -> Option<ReturnWait> {
+        let rules = self.batches.as_ref()?;
+        if rules.off.get().is_some() || self.health.is_spoilt() {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let waiting = state.queue.len();
+        state.returns.plan(&rules.choice, answered, waiting)
     }
 
     /// Ends a run; returns the channel to its client, and the answer for that.
@@ -465,12 +518,12 @@ impl Shared {
             });
         }
         drop((actives, span));
-        let next = self.offered(lease);
-        for (reply, answer) in replies {
-            // A client that left is not an error.
-            let _ = reply.send(answer);
-        }
-        next
+        self.go_on(lease, replies.len(), || {
+            for (reply, answer) in replies {
+                // A client that left is not an error.
+                let _ = reply.send(answer);
+            }
+        })
     }
 
     /// Runs the inference; answers its client before it has ended if it takes too long.

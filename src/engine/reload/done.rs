@@ -13,6 +13,8 @@ pub(super) struct Done {
     pub(super) errors: Vec<ReloadError>,
     /// Whether it was a new configuration file that was brought into effect.
     pub(super) new_file: bool,
+    /// Whether the configuration can be read again, and says what is served.
+    pub(super) is_mended: bool,
     /// Whether the files with the models of graphs were read.
     pub(super) has_looked: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.
@@ -64,7 +66,8 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         _ => ErrorKind::Internal,
     };
     let errors = joined(&done.errors.iter().collect::<Vec<_>>(), is_silent);
-    Err(Error::new(kind, format!("{text} {errors}")))
+    // The pass has logged each of them.
+    Err(Error::new(kind, format!("{text} {errors}")).logged())
 }
 
 /// Returns why a configuration is not served as it stands, of the errors of a pass; `None` if it is. What cannot be

@@ -58,6 +58,8 @@ pub struct Reloader {
     reported: HashSet<String>,
     /// Errors of the files of graphs when they were looked at last, which not every pass does.
     unread: Option<String>,
+    /// Whether the configuration could be read at the last pass.
+    is_readable: bool,
 }
 
 impl Reloader {
@@ -116,6 +118,7 @@ impl Reloader {
             surveys: KnownSurveys::default(),
             reported: HashSet::new(),
             unread: None,
+            is_readable: true,
         }
     }
 
@@ -227,7 +230,8 @@ impl Reloader {
         let done = self.uncounted_pass(trigger).await;
         self.note(&done);
         let is_well = is_well && done.errors.is_empty();
-        if trigger == Trigger::Asked || done.changed || done.new_file || !is_well {
+        if trigger == Trigger::Asked || done.changed || done.new_file || done.is_mended || !is_well
+        {
             self.metrics.count_reload(is_well);
         }
         done
@@ -248,8 +252,17 @@ impl Reloader {
     async fn uncounted_pass(&mut self, trigger: Trigger) -> Done {
         let mut done = Done::default();
         match self.reader.look().await {
-            Ok(is_new) => done.new_file = is_new,
+            Ok(is_new) => {
+                done.new_file = is_new;
+                done.is_mended = !std::mem::replace(&mut self.is_readable, true);
+                if done.is_mended && !is_new {
+                    tracing::info!(
+                        "the configuration can be read again, and is the one that is served"
+                    );
+                }
+            }
             Err(error) => {
+                self.is_readable = false;
                 done.errors.push(error);
                 // The client gets an error and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {

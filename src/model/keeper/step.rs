@@ -312,10 +312,9 @@ impl SharedStep {
         let (outputs, ended) = match ran {
             Ok((outputs, times)) => (loaded.named(ports, outputs).await, times.end()),
             // The state has changed although there is no response.
-            Err(failed) if succeeded == Some(true) => (
-                Err(failed.explain(loaded.spec.options.hide_errors)),
-                Instant::now().into(),
-            ),
+            Err(failed) if succeeded == Some(true) => {
+                (Err(loaded.explain(failed)), Instant::now().into())
+            }
             Err(failed) => {
                 self.version.tend(&loaded);
                 return Err(self.failed(failed, succeeded.is_some()).await);
@@ -384,7 +383,7 @@ impl SharedStep {
     async fn failed(&mut self, failed: Failed, ran: bool) -> Error {
         let id = self.turn.id();
         let broke_off = ran || failed.broke_off();
-        let error = failed.explain(self.turn.instance().spec.options.hide_errors);
+        let error = self.turn.instance().explain(failed);
         if !(broke_off || self.starts) {
             return error;
         }

@@ -93,6 +93,18 @@ impl SizeChoice {
         best.0
     }
 
+    /// Returns the shortest time for so many requests of one row, in one batch or one after the other; `None` if it is not known, or
+    /// no batch has room for them.
+    pub(super) fn shortest(&self, rows: usize) -> Option<Duration> {
+        if !self.is_measured() || rows > self.sizes.most() {
+            return None;
+        }
+        let alone = self.alone.took() * u32::try_from(rows).ok()?;
+        let sizes = self.sizes.list.iter().zip(&self.together);
+        let together = sizes.filter(|(size, _)| size.rows >= rows);
+        together.map(|(_, it)| it.took()).chain([alone]).min()
+    }
+
     /// Takes in what an inference has taken: a batch of the size at this place, or one row.
     pub(crate) fn ran(&self, size: Option<usize>, took: Duration, now: Instant) {
         if !self.is_measured() {

@@ -4,7 +4,7 @@
 //! each of them ([`rows`]). [`ready`] finds out at load whether rows of a batch are what each request is alone,
 //! and what a batch gains on this machine; what it has measured stays beside the compiled models
 //! ([`stored`]); [`memory`] bounds what that takes. [`choice`] has a size for what waits, of those of [`sizes`], and [`queue`] holds that;
-//! none of the three knows the runtime.
+//! none of the three knows the runtime. [`returns`] has a slot wait for those that it has just answered.
 //! Steps of sequences are batched in the same way, with their states as further inputs and outputs.
 
 mod choice;
@@ -12,6 +12,7 @@ mod memory;
 pub(super) mod model;
 pub(super) mod queue;
 pub(super) mod ready;
+mod returns;
 pub(super) mod rows;
 pub(super) mod sizes;
 mod stored;
@@ -21,8 +22,11 @@ use std::{
     time::Duration,
 };
 
-pub(super) use self::memory::BatchMemory;
 use self::{choice::SizeChoice, model::BatchModel, sizes::BatchSizes};
+pub(super) use self::{
+    memory::BatchMemory,
+    returns::{ReturnRule, ReturnWait},
+};
 pub use self::{memory::batch_budget, sizes::MAX_BATCH_SIZES};
 use crate::budget::Charge;
 

@@ -89,6 +89,11 @@ impl<R: Batchable> RunQueue<R> {
         self.offers.len() + self.taken
     }
 
+    /// Returns the number of runs that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.offers.len()
+    }
+
     /// Returns whether no run waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.offers.is_empty()
