@@ -69,7 +69,10 @@ const FLAGS: &[(&[&str], &str)] = &[
         &["--string-data", "--string-length"],
         "write `-i 'INPUT=[\"TEXT\"]'`",
     ),
-    (&["--streaming"], "write `--stream`"),
+    (
+        &["--streaming"],
+        "write `--stream`, and `--stream --responses end` for a generator, which Triton calls decoupled",
+    ),
     (
         &["--sync", "--async", "-a"],
         "leave it out: as many requests are in flight as `--concurrency` says, or as are due with `--rate`",
@@ -107,6 +110,12 @@ const FLAGS: &[(&[&str], &str)] = &[
         &["--grpc-compression-algorithm"],
         "leave it out: requests are sent without compression",
     ),
+    (&["-H"], "write `--header KEY=VALUE`"),
+    (
+        &["-v"],
+        "leave it out: `--output json` has all figures, and `--histogram` shows the latencies",
+    ),
+    (&["--random-seed"], "write `--seed N`"),
     (
         &[
             "--ssl-grpc-use-ssl",

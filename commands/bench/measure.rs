@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::load::{LevelReport, LoadProgress, LoadRun, LoadTarget, Traffic};
+use ovms::client::load::{LevelReport, LoadProgress, LoadRun, LoadTarget, Traffic, TrafficKind};
 use tokio::sync::oneshot;
 
 use super::{
@@ -47,13 +47,28 @@ pub(super) async fn measure(
         };
         let longest = longest(plan.rule.longest(left));
         let name = format!("{head}{}, {longest}", target_name(*target));
-        let stopped = one(&run, traffic, &mut signals, &name).await?;
+        let stopped = one(&run, traffic, &mut signals, &name).await;
+        let stopped = stopped.map_err(|failure| of_generator(plan, failure))?;
         levels.extend(run.report());
         if stopped.is_some() {
             return Ok((levels, stopped));
         }
     }
     Ok((levels, None))
+}
+
+/// Text of the server for a request on the stream of a generator that has not ended.
+pub(super) const BUSY: &str = "Node is already processing data";
+
+/// Hint for that.
+pub(super) const OF_GENERATOR: &str = "a generator answers a request several times: `--responses end` gives each request a \
+                                       stream of its own, and waits for its end";
+
+/// Adds what to do about a generator whose answers are not waited for.
+fn of_generator(plan: &BenchPlan, failure: Failure) -> Failure {
+    let is_part = matches!(plan.kind, TrafficKind::Streams { responses: Some(_) });
+    let is_busy = failure.message().contains(BUSY);
+    failure.may_hint((is_part && is_busy).then(|| OF_GENERATOR.to_owned()))
 }
 
 /// Writes the longest time of a level.

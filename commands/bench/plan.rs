@@ -96,6 +96,7 @@ impl BenchPlan {
         if let Some(note) = measurement.note() {
             ui::note(&note);
         }
+        inputs.inputs.iter().try_for_each(check_protocol)?;
         let seed = inputs.seed.unwrap_or_else(rand_seed);
         let targets = targets(&load, seed)?;
         let kind = kind(&traffic, server.api())?;
@@ -273,6 +274,31 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
             (None, _) => Some(1),
         },
     })
+}
+
+/// Refuses the protocol that `-i` of `perf_analyzer` names, which would be sent as a text.
+fn check_protocol(input: &Argument) -> Result<(), Failure> {
+    let ElementSource::Inline(text) = &input.source else {
+        return Ok(());
+    };
+    let protocol = ["http", "grpc"]
+        .into_iter()
+        .find(|it| text.eq_ignore_ascii_case(it));
+    match (protocol, &input.name) {
+        (Some(protocol), None) => {
+            let api = if protocol == "http" {
+                "kserve-rest"
+            } else {
+                "kserve-grpc"
+            };
+            let failure =
+                Failure::usage(format!("`-i {text}` would be the value of an input here"));
+            Err(failure.hint(format!(
+                "write `--api {api}` in place of `-i` of `perf_analyzer`, or `-i INPUT={text}` for that text"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn check_verdict(verdict: &VerdictArgs) -> Result<(), Failure> {

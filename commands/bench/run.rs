@@ -16,7 +16,7 @@ use super::{
     csv,
     differences::{differing, gate, tell},
     html,
-    measure::{measure, target_name},
+    measure::{BUSY, OF_GENERATOR, measure, target_name},
     mix::requests,
     plan::BenchPlan,
     report::{BenchReport, FORM, ReportedModel},
@@ -236,6 +236,7 @@ impl BenchPlan {
             found(findings)
         } else if failed > 0 && !self.verdict.allow_errors {
             Failure::failed(format!("{failed} of {total} requests failed"))
+                .may_hint(is_generator(report).then(|| OF_GENERATOR.to_owned()))
                 .hint("`--allow-errors` accepts that")
         } else {
             return Ok(());
@@ -243,6 +244,12 @@ impl BenchPlan {
         let findings = findings.iter();
         Err(findings.fold(failure, Failure::detail))
     }
+}
+
+/// Returns whether requests failed since those before them on their streams were still answered.
+fn is_generator(report: &BenchReport) -> bool {
+    let mut errors = report.levels.iter().flat_map(|level| &level.errors);
+    errors.any(|it| it.error.contains(BUSY))
 }
 
 /// Compares the levels that two reports have.

@@ -10,11 +10,7 @@ use ovms::{
     config::{FileError, FlagError, PathSource},
     engine::reload::{PathError, ReloadError},
     metrics::NameError,
-    model::{
-        VersionFailure,
-        repository::{self, RepositoryError},
-        storage::SourceError,
-    },
+    model::{VersionFailure, others, repository::RepositoryError, storage::SourceError},
     openvino::ModelLoadError,
     server::{BindError, StartError, UnixSocketError},
 };
@@ -116,7 +112,7 @@ pub(super) fn of_path(error: &PathError) -> Failure {
                     let path = ui::shell_word(&path.display().to_string());
                     Some(format!("for a configuration file: `ovms serve --config-path {path}`"))
                 }
-                None => repository::of_other_server(path),
+                None => others::of_other_server(path),
             }
         }
         PathError::Half { .. } => Some("copy both files to the same folder".to_owned()),

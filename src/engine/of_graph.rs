@@ -60,7 +60,8 @@ impl OfGraph {
             waited: started.saturating_duration_since(begun),
             started,
             ended,
-            rows: 0,
+            rows: 1,
+            batch: 0,
         });
         let response = InferResponse {
             model_name: self.graph.name().to_owned(),

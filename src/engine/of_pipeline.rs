@@ -83,7 +83,8 @@ impl OfPipeline {
             waited: Duration::ZERO,
             started: begun,
             ended: ran,
-            rows: 0,
+            rows: 1,
+            batch: 0,
         });
         let plan = &self.definition.plan;
         let names = &plan.nodes[plan.exit()].inputs;

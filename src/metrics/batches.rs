@@ -1,7 +1,7 @@
-//! Batches of requests: how many of each size, and how long they took.
+//! Inferences by their rows: how many of each size, and how long they took.
 //!
-//! Batches are counted under a lock, since each stands for several requests, and takes far longer than that.
-//! Requests alone are not counted here: they are what is left of all.
+//! They are counted under a lock, of which there is one for each thread as far as with other counts. Requests of one row
+//! that ran alone are not counted here: they are what is left of all.
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +11,16 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::statistics::{Executions, Stage, Statistics};
+use super::{
+    cells::{SHARDS, shard},
+    statistics::{Executions, Stage, Statistics},
+};
 
-/// A batch that has run.
+/// The most rows that have a count of their own; since clients choose the numbers, larger ones are counted with the next
+/// power of two.
+const MOST_EXACT: usize = 1024;
+
+/// A batch that has run, or a request of several rows alone.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchRun {
     /// Number of rows.
@@ -27,11 +34,20 @@ pub struct BatchRun {
 }
 
 /// Batches of a version.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct BatchCounts {
-    /// Whether there may be any.
+    /// Whether there may be any of several requests.
     shown: AtomicBool,
-    by_rows: Mutex<BTreeMap<usize, BatchCount>>,
+    by_rows: Box<[Mutex<BTreeMap<usize, BatchCount>>]>,
+}
+
+impl Default for BatchCounts {
+    fn default() -> Self {
+        Self {
+            shown: AtomicBool::default(),
+            by_rows: (0..*SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
 }
 
 /// Batches of a size.
@@ -39,6 +55,7 @@ pub(super) struct BatchCounts {
 struct BatchCount {
     batches: u64,
     requests: u64,
+    rows: u64,
     prepare_ns: u64,
     /// Of batches; each of their requests counts it as its own.
     run_ns: u64,
@@ -54,11 +71,12 @@ impl BatchCounts {
     }
 
     pub(super) fn ran(&self, run: &BatchRun) {
-        let mut by_rows = self.by_rows.lock();
-        let count = by_rows.entry(run.rows).or_default();
+        let mut by_rows = self.by_rows[shard()].lock();
+        let count = by_rows.entry(size(run.rows)).or_default();
         let (took, requests) = (nanoseconds(run.took), run.requests as u64);
         count.batches += 1;
         count.requests += requests;
+        count.rows += run.rows as u64;
         count.prepare_ns += nanoseconds(run.prepared);
         count.run_ns += took;
         count.requests_ns += took * requests;
@@ -66,17 +84,24 @@ impl BatchCounts {
 
     /// Counts the time from the end of a batch to the answer of one of its requests.
     pub(super) fn finished(&self, rows: usize, took: Duration) {
-        self.by_rows.lock().entry(rows).or_default().finish_ns += nanoseconds(took);
+        let mut by_rows = self.by_rows[shard()].lock();
+        by_rows.entry(size(rows)).or_default().finish_ns += nanoseconds(took);
     }
 
     /// Returns the executions by size, those of requests alone among them.
     pub(super) fn executions(&self, all: &Statistics) -> Vec<Executions> {
-        let by_rows = self.by_rows.lock().clone();
+        let mut by_rows: BTreeMap<usize, BatchCount> = BTreeMap::new();
+        for shard in &self.by_rows {
+            for (size, count) in &*shard.lock() {
+                by_rows.entry(*size).or_default().add(count);
+            }
+        }
         let of_batches = |of: fn(&BatchCount) -> u64| by_rows.values().map(of).sum::<u64>();
         // Counted one after the other, so that some may be missing for a moment.
         let alone = all.run.count.saturating_sub(of_batches(|it| it.requests));
         let stages = |count, [prepare, run, finish]: [u64; 3]| Executions {
             rows: 0,
+            all_rows: 0,
             prepare: Stage { count, ns: prepare },
             run: Stage { count, ns: run },
             finish: Stage { count, ns: finish },
@@ -84,6 +109,7 @@ impl BatchCounts {
         let rest = |all: u64, of: fn(&BatchCount) -> u64| all.saturating_sub(of_batches(of));
         let first = Executions {
             rows: 1,
+            all_rows: alone,
             ..stages(
                 alone,
                 [
@@ -95,6 +121,7 @@ impl BatchCounts {
         };
         let batches = by_rows.iter().map(|(&rows, it)| Executions {
             rows: rows as u64,
+            all_rows: it.rows,
             ..stages(it.batches, [it.prepare_ns, it.run_ns, it.finish_ns])
         });
         let all = std::iter::once(first).filter(|it| it.run.count > 0);
@@ -104,6 +131,26 @@ impl BatchCounts {
     /// Returns whether there may be any.
     pub(super) fn shown(&self) -> bool {
         self.shown.load(Relaxed)
+    }
+}
+
+impl BatchCount {
+    fn add(&mut self, other: &Self) {
+        self.batches += other.batches;
+        self.requests += other.requests;
+        self.rows += other.rows;
+        self.prepare_ns += other.prepare_ns;
+        self.run_ns += other.run_ns;
+        self.requests_ns += other.requests_ns;
+        self.finish_ns += other.finish_ns;
+    }
+}
+
+/// Returns the size that a number of rows is counted with.
+fn size(rows: usize) -> usize {
+    match rows {
+        0..=MOST_EXACT => rows,
+        _ => rows.checked_next_power_of_two().unwrap_or(usize::MAX),
     }
 }
 
@@ -139,6 +186,7 @@ mod tests {
         };
         let of = |rows, count, [prepare, run, finish]: [u64; 3]| Executions {
             rows,
+            all_rows: rows * count,
             prepare: stage(count, prepare),
             run: stage(count, run),
             finish: stage(count, finish),
@@ -151,6 +199,15 @@ mod tests {
                 of(8, 1, [30, 100, 160]),
             ]
         );
+        counts.ran(&BatchRun {
+            rows: 3000,
+            requests: 1,
+            prepared: Duration::ZERO,
+            took: Duration::ZERO,
+        });
+        let last = *counts.executions(&all).last().unwrap();
+        // What a client asks for is no bound of the counts.
+        assert_eq!((last.rows, last.all_rows, last.run.count), (4096, 3000, 1));
         let none = BatchCounts::default().executions(&Statistics::default());
         assert!(none.is_empty());
     }

@@ -48,14 +48,14 @@ pub(super) const fn place(origin: RequestOrigin) -> usize {
 const MAX_SHARDS: usize = 16;
 
 /// As many as there are cores: more threads than that do not run at once.
-static SHARDS: LazyLock<usize> = LazyLock::new(|| {
+pub(super) static SHARDS: LazyLock<usize> = LazyLock::new(|| {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
         .min(MAX_SHARDS)
 });
 
 /// Returns the shard of this thread.
-fn shard() -> usize {
+pub(super) fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     const NONE: usize = usize::MAX;
     thread_local! {
@@ -80,6 +80,8 @@ pub(super) struct Shard {
     /// Inference requests by origin.
     pub(super) success: [AtomicU64; ORIGINS],
     pub(super) fail: [AtomicU64; ORIGINS],
+    /// Rows of those that succeeded, beside one for each.
+    pub(super) more_rows: AtomicU64,
     /// Nanoseconds of those that succeeded.
     pub(super) success_ns: [AtomicU64; ORIGINS],
     /// Nanoseconds of runs for nodes of pipelines.
@@ -100,6 +102,15 @@ pub(super) struct Shard {
     pub(super) request: [Buckets; 2],
     pub(super) run: Buckets,
     pub(super) wait: Buckets,
+}
+
+impl Shard {
+    /// Counts the rows of a request that succeeded.
+    pub(super) fn count_rows(&self, rows: usize) {
+        if rows > 1 {
+            self.more_rows.fetch_add(rows as u64 - 1, Relaxed);
+        }
+    }
 }
 
 impl Default for Cells {

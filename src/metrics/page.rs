@@ -545,7 +545,7 @@ impl Page {
         let count = counts(u64::MAX);
         let labels_of_all = format!(r#"{labels},le="+Inf""#);
         self.sample(Family::BatchSize, "_bucket", &labels_of_all, count);
-        let rows = executions.iter().map(|it| it.rows * it.run.count).sum();
+        let rows = executions.iter().map(|it| it.all_rows).sum();
         self.sample(Family::BatchSize, "_sum", labels, rows);
         self.sample(Family::BatchSize, "_count", labels, count);
     }

@@ -244,6 +244,8 @@ impl Reporter {
             prepare: stage(cells.sum(|shard| &shard.prepare_ns)),
             run: stage(cells.sum(|shard| &shard.run_ns)),
             finish: stage(cells.sum(|shard| &shard.finish_ns)),
+            rows: self.of_origins(|shard, origin| &shard.success[origin])
+                + cells.sum(|shard| &shard.more_rows),
             last_ms: cells.max(|shard| &shard.last_ms),
         }
     }
@@ -312,6 +314,14 @@ impl Reporter {
         cells::add(&shard.wait_ns, times.waited);
         let took = times.ended.saturating_duration_since(times.started);
         cells::add(&shard.run_ns, took);
+        if times.batch == 0 && times.rows > 1 {
+            self.batches.ran(&BatchRun {
+                rows: times.rows,
+                requests: 1,
+                prepared: times.prepared,
+                took,
+            });
+        }
         let ended = milliseconds(times.ended);
         if shard.last_ms.load(Relaxed) < ended {
             shard.last_ms.store(ended, Relaxed);
@@ -361,21 +371,29 @@ pub struct Times {
     pub started: Instant,
     /// When it ended.
     pub ended: Instant,
-    /// Number of rows of the batch that it was part of; 0 if it was alone.
+    /// Number of its own rows; 1 if the model has no batches.
     pub rows: usize,
+    /// Number of rows of the batch that it was part of; 0 if it was alone.
+    pub batch: usize,
 }
 
 /// End of a run, from which on the time counts as that of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunEnd {
     at: Instant,
-    /// Number of rows of its batch; 0 if it was alone.
+    /// Number of its own rows.
     rows: usize,
+    /// Number of rows of its batch; 0 if it was alone.
+    batch: usize,
 }
 
 impl From<Instant> for RunEnd {
     fn from(at: Instant) -> Self {
-        Self { at, rows: 0 }
+        Self {
+            at,
+            rows: 1,
+            batch: 0,
+        }
     }
 }
 
@@ -387,8 +405,14 @@ impl Times {
             waited: started - asked,
             started,
             ended: started,
-            rows: 0,
+            rows: 1,
+            batch: 0,
         }
+    }
+
+    /// Gives it the number of its rows.
+    pub(crate) fn of_rows(self, rows: usize) -> Self {
+        Self { rows, ..self }
     }
 
     /// Returns its end.
@@ -396,6 +420,7 @@ impl Times {
         RunEnd {
             at: self.ended,
             rows: self.rows,
+            batch: self.batch,
         }
     }
 
@@ -539,9 +564,11 @@ impl RequestRecord {
     }
 
     /// Counts a run for a node of a pipeline as a success; it is no request that somebody waits for.
-    pub(crate) fn ran_node(&self, ran: Instant) {
+    pub(crate) fn ran_node(&self, ran: RunEnd) {
         self.answered.store(true, Relaxed);
+        let RunEnd { at: ran, rows, .. } = ran;
         let shard = self.reporter.cells.own();
+        shard.count_rows(rows);
         let place = place(self.origin);
         shard.success[place].fetch_add(1, Relaxed);
         // Not among the times of requests, of which the page has a histogram.
@@ -565,11 +592,16 @@ impl RequestRecord {
 
     /// Counts an answer; `ran` is the end of its run.
     pub(crate) fn answered(&self, ran: impl Into<RunEnd>) {
-        let RunEnd { at: ran, rows } = ran.into();
+        let end = ran.into();
         if self.of_node {
-            self.ran_node(ran);
+            self.ran_node(end);
             return;
         }
+        let RunEnd {
+            at: ran,
+            rows,
+            batch,
+        } = end;
         self.answered.store(true, Relaxed);
         let now = Instant::now();
         let took = self.elapsed(now);
@@ -579,8 +611,11 @@ impl RequestRecord {
         cells::add(&shard.success_ns[place], took);
         let finished = now.saturating_duration_since(ran);
         cells::add(&shard.finish_ns, finished);
-        if rows > 0 {
-            self.reporter.batches.finished(rows, finished);
+        shard.count_rows(rows);
+        let size = if batch > 0 { batch } else { rows };
+        // Requests of a row that were alone are what is left of all.
+        if batch > 0 || rows > 1 {
+            self.reporter.batches.finished(size, finished);
         }
         if self.reporter.families.has(Family::RequestTime) {
             shard.request[self.origin.interface as usize].observe(took);

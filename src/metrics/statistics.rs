@@ -21,16 +21,19 @@ pub struct Statistics {
     pub run: Stage,
     /// Runs and what came after.
     pub finish: Stage,
+    /// Rows of the inference requests that were answered; 1 for each where the model has no batches.
+    pub rows: u64,
     /// The end of the last run in milliseconds since 1970; 0 if there was none.
     pub last_ms: u64,
 }
 
-/// Executions of one size of batch since a version was first loaded. Those of requests alone have size 1,
-/// whatever their first dimension is.
+/// Executions of one size of batch since a version was first loaded, those of requests alone among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Executions {
-    /// Number of rows.
+    /// Number of rows of each.
     pub rows: u64,
+    /// Number of rows of all of them. Large sizes are counted together, so that it may be less than those of each.
+    pub all_rows: u64,
     /// Executions, and what came before their requests ran.
     pub prepare: Stage,
     /// Executions in the runtime, with copying in and out.

@@ -42,7 +42,8 @@ fn answer(reporter: &Arc<Reporter>, origin: RequestOrigin, waited: u64, took: u6
         waited: Duration::from_micros(waited),
         started,
         ended,
-        rows: 0,
+        rows: 1,
+        batch: 0,
     });
     call.answered(ended);
 }

@@ -170,11 +170,11 @@ pub fn inspect(
 ) -> Result<Inspected, VersionFailure> {
     let inspect = || {
         let load = openvino::inspect;
-        let (mut inspected, ir) = with_load(name, folder, options, (&[], false), load)?;
+        let (mut inspected, (ir, doubt)) = with_load(name, folder, options, (&[], false), load)?;
         let labels = labels::read(folder, ir.rt_info.as_ref());
         let shapes = inspected.info.outputs.iter().map(|output| &output.shape);
         let misfit = labels.and_then(|labels| labels.misfit(shapes));
-        let doubt = doubt(&ir, options).map(str::to_owned);
+        let doubt = doubt.map(str::to_owned);
         let said = doubt
             .into_iter()
             .chain(misfit)
@@ -199,9 +199,12 @@ fn rivals(folder: &Path, options: &LoadOptions) -> Option<String> {
 }
 
 /// Returns what a user probably did not mean by how a model is served.
-fn doubt(ir: &IrFacts, options: &LoadOptions) -> Option<&'static str> {
-    match (options.stateful, ir.has_variables) {
-        (true, Some(false)) if !options.low_latency => Some(REMEMBERS_NOTHING),
+fn doubt(files: &ModelFiles, ir: &IrFacts, options: &LoadOptions) -> Option<&'static str> {
+    match (
+        options.stateful,
+        has_variables(files, ir, options.low_latency),
+    ) {
+        (true, Some(false)) => Some(REMEMBERS_NOTHING),
         (false, Some(true)) => Some(SHARES_STATE),
         _ => None,
     }
@@ -251,6 +254,17 @@ fn check_sequences(
     })
 }
 
+/// Returns why a model cannot have the settings that its `config.pbtxt` asks for, if it cannot. Blocks.
+pub fn settings_refusal(base_path: &Path, options: &LoadOptions) -> Option<VersionFailure> {
+    if let Some(error) = &options.settings_error {
+        return Some(VersionFailure::Settings(Arc::clone(error)));
+    }
+    let versions = repository::versions(base_path).ok()?;
+    let (_, folder) = versions.last()?;
+    let files = repository::files_as(folder, options.model_file.as_deref()).ok()?;
+    check_sequences(&files, &IrFacts::read(&files), options).err()
+}
+
 /// Adds the next step to a refusal of options that are those of several models.
 fn advised(error: ModelLoadError, options: &LoadOptions) -> VersionFailure {
     let is_misfit = match &error {
@@ -267,15 +281,15 @@ fn advised(error: ModelLoadError, options: &LoadOptions) -> VersionFailure {
     }
 }
 
-/// Assembles the load of a version for the runtime; returns what came of it, and what the file says of
-/// the model.
+/// Assembles the load of a version for the runtime; returns what came of it, what the file says of the model, and
+/// what a user probably did not mean.
 fn with_load<T>(
     name: &str,
     folder: &Path,
     options: &LoadOptions,
     (asked, guarded): (&[(String, Vec<usize>)], bool),
     then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
-) -> Result<(T, IrFacts), VersionFailure> {
+) -> Result<(T, (IrFacts, Option<&'static str>)), VersionFailure> {
     if let Some(error) = &options.settings_error {
         return Err(VersionFailure::Settings(Arc::clone(error)));
     }
@@ -300,7 +314,8 @@ fn with_load<T>(
         guarded,
     });
     let done = done.map_err(|error| advised(error, options))?;
-    Ok((done, ir))
+    let doubt = doubt(&files, &ir, options);
+    Ok((done, (ir, doubt)))
 }
 
 impl Loaded {
@@ -372,7 +387,7 @@ impl Loaded {
         let guard = before.map(|before| before.runner.health().guard());
         // The spare model of the one before does.
         let guarded = matches!(guard, Some(None));
-        let (compiled, ir) = with_load(
+        let (compiled, (ir, doubt)) = with_load(
             name,
             &spec.folder,
             &spec.options,
@@ -383,7 +398,7 @@ impl Loaded {
             compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;
-        if let Some(doubt) = doubt(&ir, options) {
+        if let Some(doubt) = doubt {
             tracing::warn!(model = name, "{doubt}");
         }
         if let Some(rivals) = rivals(&spec.folder, options) {

@@ -1,15 +1,15 @@
 //! The model repository on disk: `<base path>/<version>/<files>`.
 //!
 //! Version folders are positive whole numbers; [`FolderSurvey`] has the rules. In a version folder the
-//! first of [`FORMATS`] that is complete wins. A base path that holds a model and no version
+//! first of [`FORMATS`] that is complete wins, and without any a folder `model.savedmodel`. A base path that holds a model and no version
 //! folder, or is a model file, is version 1.
 
-use std::{
-    io::Read as _,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path, PathBuf};
 
-use super::folders::{FolderSurvey, Ignored, Reason};
+use super::{
+    folders::{FolderSurvey, Ignored, Reason},
+    others::of_others,
+};
 
 /// Version number of a base path without version folders.
 const ONLY: i64 = 1;
@@ -37,102 +37,6 @@ pub fn expected() -> String {
     names.join(", ")
 }
 
-/// Models of other servers: the ending of the file, or of the folder, whose they are, and how they come to be served.
-const OTHERS: [(&str, &str, &str); 9] = [
-    ("pt", "PyTorch", FROM_PYTORCH),
-    ("pth", "PyTorch", FROM_PYTORCH),
-    ("plan", "TensorRT", FROM_TENSORRT),
-    ("engine", "TensorRT", FROM_TENSORRT),
-    ("trt", "TensorRT", FROM_TENSORRT),
-    (
-        "savedmodel",
-        "TensorFlow",
-        "move what is in it one folder up",
-    ),
-    ("graphdef", "TensorFlow", "rename it to *.pb"),
-    (
-        "keras",
-        "Keras",
-        "export it with `model.export`, which writes a SavedModel",
-    ),
-    (
-        "h5",
-        "Keras",
-        "export it with `model.export`, which writes a SavedModel",
-    ),
-];
-
-const FROM_PYTORCH: &str = "no PyTorch runs here; export it with `torch.onnx.export`, or convert it in Python with \
-     `openvino.convert_model` and `openvino.save_model`";
-
-const FROM_TENSORRT: &str =
-    "it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of";
-
-/// Name of the handler of a model of Triton's Python backend.
-const PYTHON_MODEL: &str = "model.py";
-
-/// Name of Triton's file of a model, beside its versions.
-const TRITON: &str = "config.pbtxt";
-
-/// Maximum number of bytes that are looked at of that file.
-const LONGEST: u64 = 1 << 16;
-
-/// Returns whether a folder is that of an ensemble of Triton's, and none of its versions has a model. Blocks.
-pub fn is_ensemble(base_path: &Path) -> bool {
-    let has_model = || {
-        let versions = versions(base_path).unwrap_or_default();
-        versions.iter().any(|(_, version)| files(version).is_ok())
-    };
-    is_of_ensemble(&base_path.join(TRITON)) && !has_model()
-}
-
-/// Returns whether the file of a model is that of an ensemble, which has no files of its own. Blocks.
-fn is_of_ensemble(file: &Path) -> bool {
-    let mut text = String::new();
-    // Opening a pipe would wait for its other end.
-    let read = file.is_file()
-        && std::fs::File::open(file)
-            .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
-            .is_ok();
-    let mut lines = text.lines().map(str::trim_start);
-    read && lines.any(|line| {
-        let is_platform = line.contains("platform") && line.contains("\"ensemble\"");
-        let is_named = is_platform || line.contains("ensemble_scheduling");
-        is_named && !line.starts_with('#')
-    })
-}
-
-/// Returns what to add to the error of a folder without a model, if there is one in a form of other servers; empty if there
-/// is none. Blocks.
-fn of_others(folder: &Path) -> String {
-    let file = folder.parent().map(|parent| parent.join(TRITON));
-    if file.is_some_and(|file| is_of_ensemble(&file)) {
-        return format!(
-            "; {TRITON} is that of an ensemble: define a pipeline in a configuration file"
-        );
-    }
-    if folder.join(PYTHON_MODEL).is_file() {
-        return format!(
-            "; found {PYTHON_MODEL} of Triton's Python backend: write a graph with a Python node"
-        );
-    }
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    names.sort();
-    let mut found = names.iter().filter_map(|path| of_other_server(path));
-    found
-        .next()
-        .map_or_else(String::new, |found| format!("; found {found}"))
-}
-
-/// Returns whose a model is that no server here reads, by the name of its file or folder, and what to do with it.
-pub fn of_other_server(path: &Path) -> Option<String> {
-    let ending = path.extension()?.to_str()?;
-    let (_, whose, next) = OTHERS.iter().find(|(other, ..)| *other == ending)?;
-    let name = path.file_name()?.to_string_lossy();
-    Some(format!("{name} of {whose}: {next}"))
-}
-
 /// Returns the files of a model that is given as one of them, whether they are there or not.
 pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
     let endings = format_of(file).map_or([None, None], |(first, second)| [Some(first), second]);
@@ -150,6 +54,9 @@ const IR: &str = "xml";
 
 /// Ending of a TensorFlow frozen graph, or of the file that makes its folder a `SavedModel`.
 const TENSORFLOW: &str = "pb";
+
+/// Name that Triton gives the folder of a TensorFlow model within a version.
+pub const SAVED_MODEL: &str = "model.savedmodel";
 
 /// The files of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -358,7 +265,11 @@ pub fn files(version: &Path) -> Result<ModelFiles, RepositoryError> {
             path: version.to_owned(),
             source,
         })?;
-    files_among(version, names)
+    let saved = version.join(SAVED_MODEL);
+    match files_among(version, names) {
+        Err(RepositoryError::NoModel(_)) if saved.join("saved_model.pb").is_file() => files(&saved),
+        found => found,
+    }
 }
 
 /// Finds the model in a version folder by the name of its file, if that is given; otherwise as [`files`], as also the
@@ -476,56 +387,6 @@ mod tests {
     }
 
     #[test]
-    fn models_of_other_servers_are_told_with_what_to_do() {
-        let root = tempfile::tempdir().unwrap();
-        let said = |folder: &str, name: &str| {
-            let folder = root.path().join(folder);
-            touch(&folder, &[name]);
-            let said = files(&folder).unwrap_err().to_string();
-            let (before, said) = said.split_once("or *.tflite").unwrap();
-            assert!(before.contains("no model in"), "{before}");
-            said.to_owned()
-        };
-        assert_eq!(said("1", "notes.txt"), "");
-        assert_eq!(
-            said("2", "model.pt"),
-            "; found model.pt of PyTorch: no PyTorch runs here; export it with `torch.onnx.export`, or convert it in Python with \
-             `openvino.convert_model` and `openvino.save_model`"
-        );
-        assert_eq!(
-            said("3", "model.plan"),
-            "; found model.plan of TensorRT: it is for NVIDIA's GPUs alone; serve the ONNX file that it was built of"
-        );
-        assert_eq!(
-            said("python/1", "model.py"),
-            "; found model.py of Triton's Python backend: write a graph with a Python node"
-        );
-        touch(&root.path().join("ensemble"), &["config.pbtxt"]);
-        let write =
-            |text: &str| fs::write(root.path().join("ensemble/config.pbtxt"), text).unwrap();
-        for text in ["platform: \"ensemble\"", "ensemble_scheduling { step [ ] }"] {
-            write(text);
-            assert_eq!(
-                said("ensemble/1", "notes.txt"),
-                "; config.pbtxt is that of an ensemble: define a pipeline in a configuration file",
-                "{text}"
-            );
-        }
-        write("name: \"ensemble_of_trees\"\n# ensemble_scheduling { }");
-        assert_eq!(said("ensemble/1", "notes.txt"), "");
-        assert_eq!(
-            said("4", "model.graphdef"),
-            "; found model.graphdef of TensorFlow: rename it to *.pb"
-        );
-        let saved = root.path().join("5/model.savedmodel");
-        touch(&saved, &["saved_model.pb"]);
-        assert_eq!(
-            said("5", "notes.txt"),
-            "; found model.savedmodel of TensorFlow: move what is in it one folder up"
-        );
-    }
-
-    #[test]
     fn only_folders_named_by_their_number_alone_are_versions() {
         let root = tempfile::tempdir().unwrap();
         for name in ["10", "9", "007", "3.tmp", "9.bak", "backup", "..data"] {
@@ -624,6 +485,27 @@ mod tests {
         assert_eq!(saved.folder(), base.join("saved"));
         let other = versions(&base.join("f.txt"));
         assert!(matches!(other, Err(RepositoryError::BasePath { .. })));
+    }
+
+    #[test]
+    fn a_version_may_have_the_folder_of_tensorflow_that_triton_has() {
+        let root = tempfile::tempdir().unwrap();
+        let version = root.path().join("m/1");
+        touch(&version.join("model.savedmodel"), &["saved_model.pb"]);
+        let found = files(&version).unwrap();
+        let folder = version.join("model.savedmodel");
+        assert_eq!(
+            (found.paths(), found.folder()),
+            ((&*folder, None), &*folder)
+        );
+        // A repository may have a model of that name.
+        let survey = survey(&version).unwrap();
+        assert!(survey.versions.is_empty(), "{:?}", survey.versions);
+        touch(&version, &["model.onnx"]);
+        assert_eq!(
+            files(&version).unwrap().paths().0,
+            version.join("model.onnx")
+        );
     }
 
     #[test]

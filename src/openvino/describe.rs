@@ -11,10 +11,11 @@ use super::{
     ffi::{self, Side},
     layouts,
     names::Port,
+    options::LoadOptions,
 };
 use crate::{
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Layout, PartialShape},
+    tensor::{DataType, Dim, Layout, PartialShape},
 };
 
 /// An input or output: its public description, and the data for the runtime alone.
@@ -39,6 +40,28 @@ impl Described {
         }
         own
     }
+}
+
+/// Returns whether the first dimension of requests is a number of rows, each of which is a request by itself: a batch, by
+/// the layouts of all inputs, whose length is open, there and in the outputs, or set. A list of numbers is a row.
+pub(super) fn have_rows(
+    inputs: &[Described],
+    outputs: &[Described],
+    options: &LoadOptions,
+) -> bool {
+    let is_set = options.batch.is_some() || options.is_auto();
+    let is_open = |it: &Described| {
+        let first = it.info.shape.0.first();
+        is_set || first.is_some_and(|length| !matches!(length, Dim::Fixed(_)))
+    };
+    let is_batch = |it: &Described| {
+        let rank = it.info.shape.0.len();
+        let is_list = rank == 1 && it.info.dtype != DataType::String && !is_set;
+        !is_list && it.info.layout.axis('N', rank) == Some(0)
+    };
+    !inputs.is_empty()
+        && inputs.iter().all(|it| is_batch(it) && is_open(it))
+        && outputs.iter().all(is_open)
 }
 
 /// Describes the inputs or outputs, given in the model's order.

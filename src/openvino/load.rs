@@ -283,7 +283,11 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     let runner = Runner::new(
         slots,
         options,
-        (steady, batches),
+        (
+            steady,
+            describe::have_rows(&inputs, &outputs, options),
+            batches,
+        ),
         streams,
         load.name,
         nature,

@@ -23,7 +23,7 @@ use super::{
     pool::{Lease, Patience, Pool, PoolError, Rank, SlotQueue},
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError},
-    slot_input::SlotInput,
+    slot_input::{SlotInput, rows_of},
     state::Hold,
     workers::{Answer, Run, Workers, failure},
 };
@@ -98,6 +98,8 @@ pub struct Runner {
     typical: Average,
     /// Whether every input has a fixed number of bytes.
     steady: bool,
+    /// Whether the first dimension of a request is a number of rows.
+    has_rows: bool,
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
@@ -109,12 +111,14 @@ impl Runner {
     pub(super) fn new(
         slots: Vec<Slot>,
         options: &LoadOptions,
-        (steady, batches): (bool, Option<Result<BatchRules, Arc<str>>>),
+        (steady, has_rows, batches): (bool, bool, Option<Result<BatchRules, Arc<str>>>),
         streams: u32,
         name: &str,
         nature: Nature,
     ) -> Self {
         let health = Arc::new(Health::new(nature));
+        // Batches are of rows, as was found when they were measured.
+        let has_rows = has_rows || matches!(batches, Some(Ok(_)));
         let limit = options.inference_timeout;
         let (batches, unbatched) = match batches {
             Some(Ok(rules)) => (Some(rules), None),
@@ -132,6 +136,7 @@ impl Runner {
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             steady,
+            has_rows,
             placement: options.placement,
             streams,
             health,
@@ -244,7 +249,7 @@ impl Runner {
             Ok(lease) => lease,
             Err(error) => return Err(self.not_lent(error, Work { inputs, wanted })),
         };
-        let times = Times::begun(call, asked, Instant::now());
+        let times = Times::begun(call, asked, Instant::now()).of_rows(self.rows(&inputs));
         let work = Work { inputs, wanted };
         let origin = (call.reporter(), call.traced());
         self.run_here(lease, work, &mut hold, times, origin)
@@ -284,13 +289,14 @@ impl Runner {
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
+        let rows = self.rows(&inputs);
         let mut run = Run {
             work: Work { inputs, wanted },
             hold: Box::new(hold),
             asked,
             rank: self.rank(asked, call.priority()),
             _place: call.owner().and_then(|owner| owner.place.clone()),
-            times: Times::begun(call, asked, asked),
+            times: Times::begun(call, asked, asked).of_rows(rows),
             reporter: Arc::clone(call.reporter()),
             trace: call.traced().cloned(),
             reply: Some(reply),
@@ -374,6 +380,12 @@ impl Runner {
         times.started = Instant::now();
         times.waited = times.started - asked;
         self.run_here(lease, work, &mut *hold, times, (&reporter, trace.as_ref()))
+    }
+
+    /// Returns the number of rows of a request; 1 if the model has no batches.
+    fn rows(&self, inputs: &[SlotInput]) -> usize {
+        let rows = self.has_rows.then(|| rows_of(inputs)).flatten();
+        rows.unwrap_or(1)
     }
 
     /// Returns the place in the queue of a run that has asked for a slot.

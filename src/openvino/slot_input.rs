@@ -30,6 +30,14 @@ impl SlotInput {
     }
 }
 
+/// Returns the number of rows of a request: the first length of its inputs; `None` if they have several, or none.
+pub(super) fn rows_of(inputs: &[SlotInput]) -> Option<usize> {
+    let mut rows = inputs.iter().map(|input| input.shape.first());
+    let first = rows.next()??;
+    let is_same = rows.all(|rows| rows == Some(first));
+    (is_same && *first > 0).then_some(*first)
+}
+
 /// The elements of an input, or their place.
 #[derive(Debug, Clone)]
 pub enum InputData {

@@ -28,6 +28,7 @@ use super::{
     pool::{Lease, Rank},
     run::{RunError, Work},
     slot::SlotError,
+    slot_input::rows_of,
     state::Hold,
 };
 use crate::{
@@ -83,10 +84,7 @@ impl Batchable for Run {
     }
 
     fn rows(&self) -> Option<usize> {
-        let mut rows = self.work.inputs.iter().map(|input| input.shape.first());
-        let first = rows.next()??;
-        let is_same = rows.all(|rows| rows == Some(first));
-        (is_same && *first > 0).then_some(*first)
+        rows_of(&self.work.inputs)
     }
 
     fn shapes(&self) -> Self::Shapes {
@@ -501,7 +499,7 @@ impl Shared {
         let mut replies = Vec::with_capacity(runs.len());
         let (mut requests, mut prepared) = (0, Duration::ZERO);
         for (mut run, outputs) in runs.into_iter().zip(outputs) {
-            run.times.rows = if is_batch { rows } else { 0 };
+            run.times.batch = if is_batch { rows } else { 0 };
             let (reply, answer) = self.answer(run, outputs, ended, span.as_ref());
             if answer.0.is_ok() {
                 requests += 1;

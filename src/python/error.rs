@@ -50,6 +50,24 @@ pub const OF_TRITON: &str = "the file is a model of Triton's Python backend, whi
                              triton_python_backend_utils; docs/triton.md, \"Ensembles and Python models\", says how it \
                              becomes an OvmsPythonModel";
 
+/// Keys that `args` of Triton's `initialize` has, and `kwargs` of ours does not.
+const TRITON_KEYS: [&str; 6] = [
+    "'model_config'",
+    "'model_instance_device_id'",
+    "'model_instance_kind'",
+    "'model_instance_name'",
+    "'model_repository'",
+    "'model_version'",
+];
+
+/// Advice for a handler that asks for them.
+const OF_TRITON_KEYS: &str = "that key is one of `args` in Triton's Python backend; docs/triton.md, \"Ensembles and Python \
+                              models\", has what `kwargs` has in its place";
+
+/// Advice for a handler in a graph that asks for parameters.
+const NO_PARAMS: &str = "nodes of pipelines alone have `params`; a graph has constants in the handler, or a file beside it, \
+                         whose folder is `kwargs[\"base_path\"]`";
+
 impl Raised {
     /// Returns a text about it behind the traceback, if that says more.
     pub fn told(&self, text: &str) -> String {
@@ -65,6 +83,13 @@ impl Raised {
     pub fn advice(&self, handler: &Path) -> Option<&'static str> {
         if self.is_beside(handler) {
             return Some(BESIDE);
+        }
+        if self.kind == "KeyError" {
+            return match &*self.message {
+                key if TRITON_KEYS.contains(&key) => Some(OF_TRITON_KEYS),
+                "'params'" => Some(NO_PARAMS),
+                _ => None,
+            };
         }
         const INSTALL: &str = "install it into the Python environment that the server is started with, or name another \
                                with --python-environment";
@@ -348,7 +373,9 @@ pub fn handler_near(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BESIDE, Raised, brief};
+    use std::path::Path;
+
+    use super::{BESIDE, NO_PARAMS, OF_TRITON_KEYS, Raised, brief};
 
     #[test]
     fn a_file_beside_the_handler_is_found_by_base_path() {
@@ -366,6 +393,21 @@ mod tests {
         assert_eq!(advice("labels.txt"), Some(BESIDE));
         assert_eq!(advice("other.txt"), None);
         assert_eq!(advice("/labels.txt"), None);
+    }
+
+    #[test]
+    fn keys_of_triton_have_others_in_their_place() {
+        let advice = |key: &str| {
+            let raised = Raised {
+                kind: "KeyError".to_owned(),
+                message: format!("'{key}'"),
+                ..Raised::default()
+            };
+            raised.advice(Path::new("model.py"))
+        };
+        assert_eq!(advice("model_config"), Some(OF_TRITON_KEYS));
+        assert_eq!(advice("params"), Some(NO_PARAMS));
+        assert_eq!(advice("weights"), None);
     }
 
     #[test]

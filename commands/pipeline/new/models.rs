@@ -8,6 +8,7 @@ use std::{
 use ovms::{
     config::{self, Defaults},
     engine::reload::name_of,
+    model::others,
     pipeline::{MissingModel, Sources},
 };
 use serde_json::json;
@@ -107,5 +108,11 @@ fn explain(place: &Path, missing: MissingModel) -> Failure {
         return Failure::failed(format!("there is no model in {folder}"));
     };
     let text = format!("cannot use the model in {folder}: {reason}");
-    Failure::failed(text).hint("MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml")
+    Failure::failed(text).hint(match others::is_of_python(place) {
+        true => {
+            "name the models without it, and add to `nodes` of the file the node that `ovms pipeline new --python-node` \
+             writes: it becomes the handler"
+        }
+        false => "MODEL_DIR is a folder with version folders: MODEL_DIR/1/model.xml",
+    })
 }

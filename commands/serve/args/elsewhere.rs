@@ -77,9 +77,14 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
         | "cuda-memory-pool-byte-size"
         | "grpc-infer-allocation-pool-size"
         | "buffer-manager-thread-count"
+        | "enable-peer-access"
         | "allow-http"
         | "allow-grpc" => Some(
             "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",
+        ),
+        "http-max-input-size" => Some("`--max-message-size BYTES` bounds messages and bodies"),
+        "allow-sagemaker" | "sagemaker-port" | "allow-vertex-ai" | "vertex-ai-port" => Some(
+            "the APIs of these clouds are not there; `--rest-port` is for those of KServe and TensorFlow Serving",
         ),
         "metrics-config" => Some("`--metrics-list` names the metrics to show"),
         "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more, and so does TRACE"),

@@ -593,6 +593,9 @@ mod tests {
         for name in [
             "log-info",
             "log-error",
+            "http-max-input-size",
+            "enable-peer-access",
+            "allow-sagemaker",
             "log-verbose",
             "id",
             "grpc-keepalive-time",

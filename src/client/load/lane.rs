@@ -145,13 +145,31 @@ impl Lane {
     }
 }
 
+/// Returns why the server has ended a stream before the request, which stands behind what it has sent before.
+async fn refused(stream: &mut MessageStream) -> Result<Result<Answered, String>, MessageError> {
+    while let Some(message) = stream.next().await? {
+        if let Ok(error) = ResponseError::decode(message)
+            && !error.error_message.is_empty()
+        {
+            return Ok(Err(error.error_message));
+        }
+    }
+    let error = AnswerError::decode("the stream has ended before the request");
+    Err(MessageError::Answer(error))
+}
+
 /// Waits for the responses to a request; an error of the request alone is a text.
 async fn answers(
     stream: &mut MessageStream,
     request: &WireRequest,
     responses: Option<u64>,
 ) -> Result<Result<Answered, String>, MessageError> {
-    stream.send(request.body.clone(), responses.is_none())?;
+    if stream
+        .send(request.body.clone(), responses.is_none())
+        .is_err()
+    {
+        return refused(stream).await;
+    }
     let (mut first, mut count) = (None, 0);
     while responses.is_none_or(|wanted| count < wanted) {
         let Some(message) = stream.next().await? else {

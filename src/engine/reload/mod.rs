@@ -31,4 +31,7 @@ mod wanted;
 pub use error::ReloadError;
 pub use paths::{PathError, name_of, read_paths};
 pub use reloader::Reloader;
-pub use triton::{TritonLoad, contradicted_triton_settings, ignored_triton_settings, triton_load};
+pub use triton::{
+    TritonLoad, TritonPipeline, TritonSource, TritonStep, contradicted_triton_settings,
+    ignored_triton_settings, triton_load, triton_parameters, triton_pipeline,
+};

@@ -298,7 +298,7 @@ fn version_statistics(part: &ServableVersion) -> ModelStatistics {
         name: part.name().to_owned(),
         version: part.number().to_string(),
         last_inference: figures.last_ms,
-        inference_count: figures.success.count,
+        inference_count: figures.rows,
         execution_count: batches.iter().map(|it| it.run.count).sum(),
         inference_stats: Some(InferStatistics {
             success: duration(figures.success),

@@ -16,6 +16,8 @@ pub(crate) struct OutlineField {
     pub(crate) values: Vec<String>,
     /// The number of the outermost message that it is in, counted from 1; 0 if it is in none.
     pub(crate) within: usize,
+    /// The numbers of all messages that it is in, the outermost first, each counted from 1.
+    pub(crate) chain: Vec<usize>,
     /// Line and column of its name.
     pub(crate) place: (usize, usize),
 }
@@ -39,7 +41,14 @@ pub(crate) fn outline(text: &str) -> Result<Vec<OutlineField>, String> {
     let fields = tree::read(text).map_err(|error| located(text, &error))?;
     let mut found = Vec::new();
     let lines = LineIndex::new(text);
-    collect((text, &lines), ("", 0), &fields, &mut found, &mut 0);
+    let mut messages = (0, 0);
+    collect(
+        (text, &lines),
+        ("", 0, &[]),
+        &fields,
+        &mut found,
+        &mut messages,
+    );
     Ok(found)
 }
 
@@ -48,13 +57,14 @@ fn located(text: &str, error: &TextError) -> String {
     format!("{line}:{column}: {}", error.message)
 }
 
-/// Collects the fields of a message, of which path and number are given; `messages` is how many there are so far.
+/// Collects the fields of a message, of which path and numbers are given; `messages` is how many there are so far, those
+/// that are in no other and all.
 fn collect(
     (text, lines): (&str, &LineIndex),
-    (prefix, within): (&str, usize),
+    (prefix, within, chain): (&str, usize, &[usize]),
     fields: &[Field<'_>],
     found: &mut Vec<OutlineField>,
-    messages: &mut usize,
+    messages: &mut (usize, usize),
 ) {
     for field in fields {
         // Extensions and types have no names that a file without its schema could have.
@@ -71,19 +81,22 @@ fn collect(
             path: path.clone(),
             values: scalars.collect(),
             within,
+            chain: chain.to_vec(),
             place: lines.place(field.at),
         });
         for value in values {
             let within = match within {
                 0 => {
-                    *messages += 1;
-                    *messages
+                    messages.0 += 1;
+                    messages.0
                 }
                 within => within,
             };
+            messages.1 += 1;
+            let chain = [chain, &[messages.1]].concat();
             collect(
                 (text, lines),
-                (&path, within),
+                (&path, within, &chain),
                 value.fields(),
                 found,
                 messages,

@@ -145,7 +145,7 @@ impl Shared {
         let queue = SlotQueue::Admitted;
         let ran = (model.version).run_ports(&model.loaded, inputs, wanted, &call, queue);
         let (outputs, times) = ran.await.inspect_err(|error| call.failed(error))?;
-        call.ran_node(times.ended);
+        call.ran_node(times.end());
         Ok((outputs, times.started, times.ended))
     }
 }

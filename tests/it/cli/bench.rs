@@ -230,6 +230,33 @@ fn generators_are_measured_to_their_first_response_and_to_the_end() {
 }
 
 #[test]
+fn a_generator_without_its_end_has_a_hint() {
+    let path = concat!(env!("WORKSPACE_ROOT"), "/fixtures/graphs/config.json");
+    let server = Server::of_file(Path::new(path), &[]);
+    server.wait_ready();
+    let flags = ["streamer", "-i", "prompt=the model", "--stream"];
+    let said = bench(&server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
+    assert!(
+        said.contains("`--responses end` gives each request"),
+        "{said}"
+    );
+    assert!(!said.contains("no server answers"), "{said}");
+}
+
+#[test]
+fn a_protocol_is_no_input() {
+    let server = Server::shared("dummy");
+    let said = |input: &str| bench(server, GRPC, &["dummy", "-i", input]).failure();
+    insta::assert_snapshot!(said("http"), @"
+    exit 64
+    error: `-i http` would be the value of an input here
+    hint: write `--api kserve-rest` in place of `-i` of `perf_analyzer`, or `-i INPUT=http` for that text
+    ");
+    assert!(said("gRPC").contains("write `--api kserve-grpc`"));
+    assert!(!said("b=http").contains("--api"));
+}
+
+#[test]
 fn pipelines_are_servables_like_models() {
     let mut config = Config::of(&["dummy"]);
     let node = dl("only", "dummy", "b=request.x", "a=y");

@@ -89,6 +89,42 @@ fn are_near(found: &[f32], expected: &[f32]) {
     }
 }
 
+/// Makes a request of several rows to `two_outputs`.
+fn rows(rows: u8) -> ModelInferRequest {
+    let values = vec![1.0; 4 * usize::from(rows)];
+    request("two_outputs", &[("x", &[rows.into(), 4], &values)])
+}
+
+#[test]
+fn statistics_count_rows_where_the_model_has_them() {
+    for flags in [&[][..], &["--dynamic_batching", r#"{"max_batch":8}"#]] {
+        let flags = [&PRECISE[..], &["--metrics_enable"], flags].concat();
+        let server = Server::start_with("two_outputs", &flags);
+        let grpc = Grpc::connect(&server);
+        for number in [1, 3, 9, 3] {
+            grpc.answered(rows(number));
+        }
+        let found = statistics(&grpc, "two_outputs");
+        assert_eq!((found.inference_count, found.execution_count), (16, 4));
+        let success = found.inference_stats.unwrap().success.unwrap();
+        assert_eq!(success.count, 4);
+        assert_eq!(sizes(&grpc, "two_outputs"), [(1, 1), (3, 2), (9, 1)]);
+        let page = get(&server, "/metrics").text();
+        let sum = "ovms_batch_size_sum{name=\"two_outputs\",version=\"1\"} 16\n";
+        assert_eq!(page.contains(sum), flags.len() > 5, "{page}");
+    }
+    // Lists of numbers are no rows, nor is a first dimension of a fixed length.
+    let server = Server::start_with("dummy", &["--shape", "(3,10)"]);
+    let grpc = Grpc::connect(&server);
+    grpc.answered(request("dummy", &[("b", &[3, 10], &[0.0; 30])]));
+    assert_eq!(statistics(&grpc, "dummy").inference_count, 1);
+    // It is one by the setting.
+    let server = Server::start_with("dummy", &["--batch_size", "3"]);
+    let grpc = Grpc::connect(&server);
+    grpc.answered(request("dummy", &[("b", &[3, 10], &[0.0; 30])]));
+    assert_eq!(statistics(&grpc, "dummy").inference_count, 3);
+}
+
 #[test]
 fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
     const REQUESTS: u8 = 24;

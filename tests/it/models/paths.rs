@@ -285,7 +285,7 @@ fn a_file_of_triton_gives_its_model_sequences() {
     });
     assert_eq!(statuses(&server), [200, 400]);
     server.wait_log("the model folders have changed; with another config.pbtxt: dummy");
-    server.wait_log("config.pbtxt: max_batch_size (set batch_size)");
+    server.wait_log("config.pbtxt contradicts the model, which counts: max_batch_size: found 4");
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn what_a_file_of_triton_says_otherwise_than_the_model_is_told() {
     fs::write(all.join("dummy/config.pbtxt"), text).unwrap();
     fs::write(all.join("add/config.pbtxt"), "max_batch_size: 0").unwrap();
     let expected = "dummy/config.pbtxt contradicts the model, which counts: max_batch_size: found 8, expected 1, the first \
-                    dimension of input `b`; input `b`: found TYPE_INT32, expected TYPE_FP32; output `z`: found no such \
+                    dimension of input `b` (set batch_size); input `b`: found TYPE_INT32, expected TYPE_FP32; output `z`: found no such \
                     output in the model, expected `a`";
     let check = |path: &str| {
         let mut check = cli::command();

@@ -11,7 +11,10 @@ use crate::{
     config::{ModelConfig, VersionPolicy},
     error::nearest,
     graph::OutlineField,
-    model::storage,
+    model::{
+        others::{TO_GRAPH, TO_PIPELINE},
+        storage,
+    },
     openvino::Batching,
 };
 
@@ -28,9 +31,8 @@ const DECOUPLED: &str = "model_transaction_policy.decoupled";
 pub(super) const CONTROLS: &str = "sequence_batching.control_input";
 
 /// Settings that are not read, with what is set here instead.
-const COUNTERPARTS: [(&str, &str); 26] = [
-    ("backend", "write a graph with a Python node"),
-    ("max_batch_size", "set batch_size"),
+const COUNTERPARTS: [(&str, &str); 25] = [
+    ("backend", TO_PIPELINE),
     (
         POLICY,
         "set model_version_policy; the latest version alone is served",
@@ -61,7 +63,7 @@ const COUNTERPARTS: [(&str, &str); 26] = [
     ("model_warmup", "set warmup"),
     (FILE_NAME, "the model file is found by its ending"),
     ("response_cache", "there is no such cache"),
-    (DECOUPLED, "write a graph with a Python node that yields"),
+    (DECOUPLED, TO_GRAPH),
     ("input.reshape", "clients send the shape that the model has"),
     ("output.reshape", "clients get the shape that the model has"),
     ("input.optional", "a request has every input"),
@@ -149,13 +151,14 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
         policy::read(&fields),
         Ok(None | Some(VersionPolicy::Latest(1)))
     );
+    let is_decoupled = fields
+        .iter()
+        .any(|field| field.path == DECOUPLED && field.value() == Some("true"));
     let is_meant = |name: &str, value: Option<&str>| match name {
         SEQUENCES => model.stateful.is_none(),
         IDLE => model.stateful.is_some(),
         OLDEST => model.stateful.is_some() && load.batching == Batching::Off,
         DECOUPLED | "input.optional" | "input.allow_ragged_batch" => value == Some("true"),
-        // Requests have no batch axis then, as it is without a batch size here.
-        "max_batch_size" => value != Some("0") && load.batch.is_none(),
         // What is set here counts, and one version alone is what was asked for.
         POLICY => {
             let is_usual = model.policy == VersionPolicy::default();
@@ -167,7 +170,8 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
         "model_warmup" => model.warmup.is_empty(),
         // It is followed where the model lies in a folder of its own.
         FILE_NAME => load.model_file.is_none() && !Path::new(&model.base_path).is_file(),
-        "backend" => value == Some("python"),
+        // What it becomes is told with that.
+        "backend" => value == Some("python") && !is_decoupled,
         LABELS => value != Some("labels.txt"),
         _ => true,
     };
@@ -275,12 +279,12 @@ mod tests {
         let text = "name: \"m\" platform: \"onnxruntime_onnx\" max_batch_size: 8\n\
                     input [ { name: \"x\" dims: [ 1 ] } ] dynamic_batching { }\n\
                     instance_group [ { count: 2 } ] parameters { key: \"a\" }";
-        let expected = "ignored settings of FILE: max_batch_size (set batch_size), instance_group (set nireq, \
+        let expected = "ignored settings of FILE: instance_group (set nireq, \
                         NUM_STREAMS in plugin_config, and target_device), dynamic_batching (set dynamic_batching), parameters (set plugin_config)";
         let expected = Some(expected.to_owned());
         assert_eq!(read(text), (expected.clone(), expected, false));
         let python = read("backend: \"python\"").0;
-        let expected = "ignored settings of FILE: backend (write a graph with a Python node)";
+        let expected = "ignored settings of FILE: backend (make it a pipeline with `ovms pipeline new --python-node`, which keeps its names)";
         assert_eq!(python.as_deref(), Some(expected));
         for text in [
             "",
@@ -325,7 +329,7 @@ mod tests {
         let told = |text| read(text).0.unwrap_or_default();
         insta::assert_snapshot!(
             told("name: \"m\"\ndynamic_batchin { }\n  frobnicate: 1\ninput [ { name: \"x\" dim: [ 1 ] reshape { shape: [ 1 ] } } ]\nmax_batch_size: 4"),
-            @"ignored settings of FILE: max_batch_size (set batch_size), input.reshape (clients send the shape that the model has); unknown fields of FILE: 2:1 `dynamic_batchin` (did you mean dynamic_batching?), 3:3 `frobnicate`, 4:21 `input.dim` (did you mean dims?)"
+            @"ignored settings of FILE: input.reshape (clients send the shape that the model has); unknown fields of FILE: 2:1 `dynamic_batchin` (did you mean dynamic_batching?), 3:3 `frobnicate`, 4:21 `input.dim` (did you mean dims?)"
         );
         let every = KNOWN.map(|name| format!("{name} {{ }}")).join("\n");
         assert!(!told(&every).contains("unknown"), "{}", told(&every));
@@ -352,7 +356,8 @@ mod tests {
         let with = read(text).1.unwrap();
         let expected = "ignored settings of FILE: sequence_batching.oldest (set sequence_batch, and max_sequence_number), \
                         sequence_batching.state (the variables of the model are its state), \
-                        model_transaction_policy.decoupled (write a graph with a Python node that yields), \
+                        model_transaction_policy.decoupled (make it a graph with `ovms graph new --generative`, whose \
+                        inputs and outputs have lower-case names), \
                         output.reshape (clients get the shape that the model has), input.optional (a request has every \
                         input), input.allow_ragged_batch (rows have one shape), batch_input (no input is filled here), \
                         model_operations (set cpu_extension of the server)";

@@ -6,6 +6,7 @@
 
 mod ignored;
 mod load;
+mod pipeline;
 mod policy;
 mod tensors;
 
@@ -20,6 +21,7 @@ use std::{
 pub use self::{
     ignored::ignored_triton_settings,
     load::{TritonLoad, triton_load},
+    pipeline::{TritonPipeline, TritonSource, TritonStep, triton_parameters, triton_pipeline},
 };
 use crate::{
     config::{ModelConfig, VersionPolicy},

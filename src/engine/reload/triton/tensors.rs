@@ -157,10 +157,10 @@ fn of_batch(rows: usize, described: &[Described], inputs: &[TensorInfo]) -> Opti
         let expected = match input.shape.0.first() {
             None => format!("0, since input `{name}` has no dimensions"),
             Some(Dim::Fixed(length)) if *length != rows => {
-                format!("{length}, the first dimension of input `{name}`")
+                format!("{length}, the first dimension of input `{name}` (set batch_size)")
             }
             Some(Dim::Range(_, most)) if rows > *most => {
-                format!("at most {most}, the first dimension of input `{name}`")
+                format!("at most {most}, the first dimension of input `{name}` (set batch_size)")
             }
             Some(_) => return None,
         };
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_told_with_what_the_model_has() {
-        insta::assert_snapshot!(told(&format!("max_batch_size: 8 {INPUTS}"), Dim::Fixed(1)), @"max_batch_size: found 8, expected 1, the first dimension of input `b`");
+        insta::assert_snapshot!(told(&format!("max_batch_size: 8 {INPUTS}"), Dim::Fixed(1)), @"max_batch_size: found 8, expected 1, the first dimension of input `b` (set batch_size)");
         insta::assert_snapshot!(told(INPUTS, Dim::Fixed(1)), @"
         input `b`: found dims (10), expected (1,10)
         input `t`: found reshape (), expected (1)
@@ -270,7 +270,7 @@ mod tests {
             output [ { name: "a" data_type: TYPE_INT64 dims: [ 5 ] }, { name: "z" } ]
         "#;
         insta::assert_snapshot!(told(text, Dim::Range(1, 8)), @"
-        max_batch_size: found 9, expected at most 8, the first dimension of input `b`
+        max_batch_size: found 9, expected at most 8, the first dimension of input `b` (set batch_size)
         input `b`: found TYPE_INT32, expected TYPE_FP32
         input `b`: found dims (-1), expected (10), without that of max_batch_size
         input `T`: found no such input in the model, expected `b` or `t`

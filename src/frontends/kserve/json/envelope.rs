@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Unread;
 use crate::{
-    error::Error,
+    error::{Error, nearest},
     frontends::{
         json_numbers::{Cursor, Elements, JsonError, Rules},
         kserve::json,
@@ -111,7 +111,8 @@ impl Reader {
                 let read = optional(cursor, |cursor| match &datatype {
                     Some(datatype) => {
                         let shape = shape.as_deref().unwrap_or_default();
-                        self.data(cursor, datatype, shape).map(Place::Read)
+                        self.data(cursor, (datatype, name.as_deref()), shape)
+                            .map(Place::Read)
                     }
                     None => {
                         cursor.skip_data()?;
@@ -129,7 +130,10 @@ impl Reader {
         let data = match data.flatten() {
             None => None,
             Some(Place::Read(data)) => Some(data),
-            Some(Place::Later(mut cursor)) => Some(self.data(&mut cursor, &datatype, &shape)?),
+            Some(Place::Later(mut cursor)) => {
+                let of = (&datatype, Some(&*name));
+                Some(self.data(&mut cursor, of, &shape)?)
+            }
         };
         Ok(Input {
             name,
@@ -144,14 +148,12 @@ impl Reader {
     fn data(
         &mut self,
         cursor: &mut Cursor<'_>,
-        datatype: &Declared,
+        (datatype, name): (&Declared, Option<&str>),
         shape: &[i64],
     ) -> Result<Data, Unread> {
-        let Declared::Known(dtype) = *datatype else {
-            return Err(Error::invalid(
-                "Could not parse input content. Unsupported data precision detected",
-            )
-            .into());
+        let dtype = match datatype {
+            Declared::Known(dtype) => *dtype,
+            Declared::Unknown(found) => return Err(unknown_type(found, name).into()),
         };
         if matches!(dtype, DataType::F16 | DataType::Bf16) {
             return Err(unfit(&format!(
@@ -173,6 +175,34 @@ impl Reader {
         let (_, bytes) = elements.finish();
         Ok(Data::Values { count, bytes })
     }
+}
+
+/// Maximum number of characters of a type, or a name, in an error.
+const BRIEF: usize = 64;
+
+/// Makes the error of a type that there is not, with the one that may be meant.
+fn unknown_type(found: &str, input: Option<&str>) -> Error {
+    let brief = |text: &str| text.chars().take(BRIEF).collect::<String>();
+    let plain = found
+        .strip_prefix("TYPE_")
+        .unwrap_or(found)
+        .to_ascii_uppercase();
+    let mut known = DataType::ALL.into_iter().map(DataType::kserve);
+    let meant = match &*plain {
+        "STRING" => Some(DataType::String.kserve()),
+        "FLOAT" => Some(DataType::F32.kserve()),
+        "DOUBLE" => Some(DataType::F64.kserve()),
+        plain => known
+            .clone()
+            .find(|it| *it == plain)
+            .or_else(|| nearest(plain, &mut known)),
+    };
+    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
+    let input = input.map_or_else(String::new, |name| format!("; input name: {}", brief(name)));
+    Error::invalid(format!(
+        "Could not parse input content. Unsupported data precision detected - found `{}`{meant}{input}",
+        brief(found)
+    ))
 }
 
 /// Where the elements of an input are.

@@ -106,7 +106,7 @@ fn every_error_has_its_text_and_status() {
     400 Could not parse input content. Not valid ndarray detected - shape: invalid value: integer `-1`, expected u64
     400 Could not parse input content. Not valid ndarray detected - datatype: expected a string
     400 Could not parse input content. Not valid ndarray detected - id: expected a string
-    400 Could not parse input content. Unsupported data precision detected
+    400 Could not parse input content. Unsupported data precision detected - found `FLOAT` (did you mean FP32?); input name: b
     400 Could not parse input content. Not valid ndarray detected - found "x", expected a value of FP32
     400 Could not parse request parameters
     400 Could not parse request parameters

@@ -1,18 +1,21 @@
 //! `--print-config`: the configuration file of what the command line serves.
 
+mod pipelines;
+
 use std::path::{Path, PathBuf};
 
 use ovms::{
     config::{
         self, CheckDepth, ConfigSource, Defaults, FileConfig, GraphConfig, ModelConfig, ModelEntry,
-        PathSource, VersionPolicy, config_of_folder,
+        PathSource, VersionPolicy, Warmup, WarmupData, config_of_folder,
     },
     engine::reload::{ignored_triton_settings, read_paths, triton_load},
-    model::{repository, storage},
+    model::{VersionFailure, others, repository, settings_refusal, storage},
     openvino::Batching,
 };
 use serde_json::{Value, json};
 
+use self::pipelines::{Pipelines, Unserved};
 use super::{ServeArgs, configured, directives, hints};
 use crate::{error::Failure, ui};
 
@@ -45,24 +48,28 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             let path = path.display();
             return Err(Failure::usage(text).hint(format!("the file is there: {path}")));
         }
-        ConfigSource::Model(model) => printed.model(model)?,
+        ConfigSource::Model(model) => printed.model(model),
         ConfigSource::Graph { graph, .. } => printed.graph(graph),
         ConfigSource::Paths(source) => {
             let file = read_paths(source).map_err(|error| hints::of_path(&error))?;
-            printed.found(source, &file)?;
+            printed.found(source, &file);
         }
     }
     let text = printed.text();
     check(&text)?;
     ui::print(text)?;
-    for note in printed.notes {
-        ui::warn(&format!("note: {note}"));
+    for note in &printed.notes {
+        ui::note(&format!("note: {note}"));
+    }
+    // Whoever wants no notes is to miss no model.
+    for warning in &printed.warnings {
+        ui::warn(&format!("warning: {warning}"));
     }
     ui::note(
         "note: `ovms serve --config-path FILE` serves it, with the other flags beside it; it does not follow the folders: \
          models that come later have to be added",
     );
-    Ok(())
+    printed.end()
 }
 
 /// A file that is being made.
@@ -71,25 +78,37 @@ struct Printed {
     settings: Vec<(&'static str, Value)>,
     models: Vec<Entry>,
     graphs: Vec<Entry>,
+    /// Models that none of the models of the file can be.
+    unserved: Vec<Unserved>,
+    pipelines: Pipelines,
     notes: Vec<String>,
+    /// Those of the flags, and what is not in it, and why.
+    warnings: Vec<String>,
+    /// Models that no server serves as they are, and why.
+    refused: Vec<(String, VersionFailure)>,
 }
 
 impl Printed {
-    fn new(settings: Vec<(&'static str, Value)>, notes: Vec<String>) -> Self {
+    fn new(settings: Vec<(&'static str, Value)>, warnings: Vec<String>) -> Self {
         Self {
             settings,
             models: Vec::new(),
             graphs: Vec::new(),
-            notes,
+            unserved: Vec::new(),
+            pipelines: Pipelines::default(),
+            notes: Vec::new(),
+            warnings,
+            refused: Vec::new(),
         }
     }
 
     /// Adds what was found at the paths. Models that the files of graphs list have settings of their own there.
-    fn found(&mut self, source: &PathSource, file: &FileConfig) -> Result<(), Failure> {
+    fn found(&mut self, source: &PathSource, file: &FileConfig) {
         let warnings = file.warnings.iter().map(ToString::to_string);
-        let refused = file.refused.iter();
-        let refused = refused.map(|it| format!("`{}` is not in it: {}", it.name, it.reason));
-        self.notes.extend(warnings.chain(refused));
+        self.warnings.extend(warnings);
+        for refused in &file.refused {
+            self.leave_out(&refused.name, &refused.reason);
+        }
         let paths = source.paths.iter().chain(&source.repository);
         let named: Vec<PathBuf> = paths
             .map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()))
@@ -104,18 +123,21 @@ impl Printed {
         };
         for entry in &file.models {
             match entry {
-                ModelEntry::Model(model) if is_ensemble(model) => self.notes.push(format!(
-                    "`{}` is not in it: its config.pbtxt is that of an ensemble; define a pipeline in its place",
-                    model.name
-                )),
                 ModelEntry::Model(model)
                     if storage::is_remote(&model.base_path) || is_named(&model.base_path) =>
                 {
-                    self.model(model)?;
+                    match unserved(model) {
+                        Some(unserved) => self.unserved.push(unserved),
+                        None => self.model(model),
+                    }
                 }
                 _ => {}
             }
         }
+        let names = self.models.iter().filter_map(|entry| entry[0].1.as_str());
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        self.pipelines = pipelines::write(&self.unserved, &names);
+        self.warnings.append(&mut self.pipelines.warnings);
         for graph in &file.graphs {
             if let Some(listed) = config_of_folder(&graph.base_path) {
                 self.notes.push(format!(
@@ -125,24 +147,58 @@ impl Printed {
             }
             self.graph(graph);
         }
-        Ok(())
     }
 
-    fn model(&mut self, model: &ModelConfig) -> Result<(), Failure> {
+    fn leave_out(&mut self, name: &str, reason: &dyn std::fmt::Display) {
+        let text = format!("`{name}` is not in it: {reason}");
+        self.warnings.push(text);
+    }
+
+    /// Fails with the models that no server serves as they are, if there are any.
+    fn end(self) -> Result<(), Failure> {
+        let is_unread =
+            |(_, it): &(String, VersionFailure)| matches!(it, VersionFailure::Settings(_));
+        let reason = |it: &VersionFailure| match it {
+            // The next step is a hint.
+            VersionFailure::Settings(error) => error.to_string(),
+            other => other.to_string(),
+        };
+        let failure = match &self.refused[..] {
+            [] => return Ok(()),
+            [(name, error)] => {
+                let error = reason(error);
+                Failure::failed(format!("cannot write the entry of model `{name}`: {error}"))
+            }
+            several => {
+                let text = format!("cannot write the entries of {} models", several.len());
+                let each = several.iter();
+                let each = each.map(|(name, error)| format!("model `{name}`: {}", reason(error)));
+                each.fold(Failure::failed(text), Failure::detail)
+            }
+        };
+        let has_unread = self.refused.iter().any(is_unread);
+        Err(failure.may_hint(has_unread.then(|| "correct the file, or remove it".to_owned())))
+    }
+
+    fn model(&mut self, model: &ModelConfig) {
         let name = &model.name;
-        if let Some(error) = &model.load.settings_error {
-            let text = format!("cannot write the entry of model `{name}`: {error}");
-            return Err(Failure::failed(text).hint("correct the file, or remove it"));
+        let path = Path::new(&model.base_path);
+        let is_remote = storage::is_remote(&model.base_path);
+        let refusal = (!is_remote).then(|| settings_refusal(path, &model.load));
+        if let Some(refusal) = refusal.flatten() {
+            self.refused.push((name.clone(), refusal));
+            return;
         }
-        if let Some(file) = &model.load.model_file {
+        if let Some(file) = &model.load.model_file
+            && let Some(next) = in_place_of_name(path, file)
+        {
             self.notes.push(format!(
-                "model `{name}`: default_model_filename has no key here: leave {file} as the only model file of each \
-                 version"
+                "model `{name}`: default_model_filename has no key here: {next}"
             ));
         }
-        let base_path = match storage::is_remote(&model.base_path) {
+        let base_path = match is_remote {
             true => model.base_path.clone(),
-            false => absolute(Path::new(&model.base_path)),
+            false => absolute(path),
         };
         let mut entry = vec![
             ("name".to_owned(), json!(name)),
@@ -183,22 +239,29 @@ impl Printed {
             self.notes.push(format!("model `{name}`: {ignored}"));
         }
         self.models.push(entry);
-        Ok(())
     }
 
     /// Returns what the `config.pbtxt` of a model gives it that no flag does, and gives it to the model.
-    fn of_triton(&self, model: &mut ModelConfig) -> Entry {
+    fn of_triton(&mut self, model: &mut ModelConfig) -> Entry {
         let found = triton_load(model);
         let mut entry = Entry::new();
         let has = |key: &str| self.settings.iter().any(|(given, _)| *given == key);
-        if let Some(count) = found.instances
-            && !["nireq", "plugin_config", "target_device"]
-                .into_iter()
-                .any(has)
-        {
+        let is_free = !["nireq", "plugin_config", "target_device"]
+            .into_iter()
+            .any(has);
+        let mut properties = serde_json::Map::new();
+        if let Some(count) = found.instances.filter(|_| is_free) {
             entry.push(("nireq".to_owned(), json!(count)));
-            entry.push(("plugin_config".to_owned(), json!({"NUM_STREAMS": count})));
+            properties.insert("NUM_STREAMS".to_owned(), json!(count));
             model.load.nireq = count;
+        }
+        for (key, value) in found.properties.iter().filter(|_| is_free) {
+            properties.insert(key.clone(), json!(value));
+            let property = (key.clone(), value.to_string());
+            model.load.properties.push(property);
+        }
+        if !properties.is_empty() {
+            entry.push(("plugin_config".to_owned(), properties.into()));
         }
         if let Some((rows, delay)) = found.batching
             && !has("dynamic_batching")
@@ -206,6 +269,20 @@ impl Printed {
             let batching = json!({"max_batch": rows, "max_delay_us": delay});
             entry.push(("dynamic_batching".to_owned(), batching));
             model.load.batching = Batching::Auto;
+            let cut = found.cut.iter();
+            let cut = cut.map(|cut| format!("model `{}`: {cut}", model.name));
+            self.notes.extend(cut);
+        }
+        if !found.warmup.is_empty() {
+            let warmup = found.warmup.iter();
+            let warmup = warmup.map(|(count, data)| json!({"count": count, "data": data}));
+            entry.push(("warmup".to_owned(), warmup.collect()));
+            // For the warning of what is not followed.
+            model.warmup.push(Warmup {
+                count: 1,
+                dynamic_length: 1,
+                data: WarmupData::Zeros,
+            });
         }
         entry
     }
@@ -233,6 +310,14 @@ impl Printed {
             format!("{{\"config\": {entry}}}")
         });
         let mut lists = vec![list("model_config_list", models)];
+        for (key, entries) in [
+            ("custom_node_library_config_list", &self.pipelines.handlers),
+            ("pipeline_config_list", &self.pipelines.pipelines),
+        ] {
+            if !entries.is_empty() {
+                lists.push(list(key, entries.iter().cloned()));
+            }
+        }
         if !self.graphs.is_empty() {
             let graphs = self.graphs.iter().map(|entry| object(entry));
             lists.push(list("mediapipe_config_list", graphs));
@@ -241,9 +326,40 @@ impl Printed {
     }
 }
 
-fn is_ensemble(model: &ModelConfig) -> bool {
+/// Returns a model as one that no server here serves, if it is an ensemble, or of another server.
+fn unserved(model: &ModelConfig) -> Option<Unserved> {
+    if storage::is_remote(&model.base_path) {
+        return None;
+    }
     let path = Path::new(&model.base_path);
-    !storage::is_remote(&model.base_path) && repository::is_ensemble(path)
+    let reason = match others::is_ensemble(path) {
+        true => {
+            "its config.pbtxt is that of an ensemble; define a pipeline in its place".to_owned()
+        }
+        false => others::of_no_server_here(path)?,
+    };
+    Some(Unserved {
+        name: model.name.clone(),
+        base_path: path.to_owned(),
+        is_python: others::is_of_python(path),
+        reason,
+    })
+}
+
+/// Returns what to do so that a file of this name is found without it; `None` if it is.
+fn in_place_of_name(base_path: &Path, name: &str) -> Option<String> {
+    let versions = repository::versions(base_path).ok()?;
+    let mut versions = versions.iter().map(|(_, version)| version);
+    let other = versions.find(|version| {
+        repository::files_as(version, Some(name)).ok() != repository::files(version).ok()
+    })?;
+    Some(match other.join(name).is_dir() {
+        true => format!(
+            "rename {name} of each version to {}",
+            repository::SAVED_MODEL
+        ),
+        false => format!("leave {name} as the only model file of each version"),
+    })
 }
 
 fn absolute(path: &Path) -> String {
