@@ -148,7 +148,7 @@ guard-update: test-tools $(RUNNER_STAMP) ## Store what requests take now; say wh
 
 .PHONY: bench
 bench: $(VENV_STAMP) ## Measure against raw OpenVINO and a bare echo service (BENCH=echo,raw: parts; BENCH=list)
-	test -d target/bench-models/vad_tensors || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	test -d target/bench-models/perceptron_large || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo bench --locked --bench serving -- $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: bench-against
@@ -166,14 +166,14 @@ bench-curves: ## Measure how costs grow and write the curves of docs/performance
 
 .PHONY: bench-peers
 bench-peers: build $(VENV_STAMP) ## Measure it and other servers with the same loads, into docs/peers.md (PEERS=nginx,mlserver: some)
-	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	test -d target/bench-models/perceptron_large || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	$(VENV)/bin/python benches/peers/install.py target/peers $(PEERS)
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers --program $(OVMS) \
 		--json target/peers/figures.json $(if $(PEERS),--peers $(PEERS),--write docs/peers.md) $(PEERS_FLAGS)
 
 .PHONY: bench-client
 bench-client: build $(VENV_STAMP) ## Compare `ovms bench` with perf_analyzer, into docs/bench.md
-	test -d target/bench-models/resnet50 || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
+	test -d target/bench-models/perceptron_large || $(VENV)/bin/python fixtures/make_bench.py target/bench-models
 	$(VENV)/bin/python benches/peers/install.py target/peers perf_analyzer
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) PYTHONPATH=benches $(VENV)/bin/python -B -m peers.agreement --program $(OVMS) \
 		--write docs/bench.md

@@ -22,6 +22,13 @@ const PERCEPTRON: Model = Model {
     folder: "fixtures/models/perceptron",
 };
 
+/// The same with weights that no cache of the processor holds.
+const LARGE: Model = Model {
+    name: "perceptron_large",
+    folder: "target/bench-models/perceptron_large",
+    ..PERCEPTRON
+};
+
 /// A row: its id, its figure, the number of clients, and how many tiny requests one takes as long as.
 type Measure = (&'static str, Figure, usize, usize);
 
@@ -32,6 +39,11 @@ const PAYS: [Measure; 6] = [
     ("batch-rate-pays-4", Figure::Rate, 4, 20),
     ("batch-rate-pays-8", Figure::Rate, 8, 20),
     ("batch-rate-pays-64", Figure::Rate, 64, 10),
+];
+
+const LARGE_PAYS: [Measure; 2] = [
+    ("batch-rate-large", Figure::Rate, CONCURRENCY, 80),
+    ("batch-rate-large-4", Figure::Rate, 4, 80),
 ];
 
 const NEVER: [Measure; 5] = [
@@ -46,37 +58,48 @@ const NEVER: [Measure; 5] = [
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, lengths);
+    rows.extend(of_model(&runtime, &LARGE, &LARGE_PAYS, lengths));
     rows.extend(of_model(&runtime, &CLASSIFIER, &NEVER, lengths));
-    rows.extend(watched(|| bounds(&runtime, lengths)));
+    let ids = ["batch-rate-bound", "threads-cpu"];
+    rows.extend(watched(|| bounds(&runtime, &PERCEPTRON, ids, 20, lengths)));
+    let ids = ["batch-rate-large-bound", "threads-cpu-large"];
+    rows.extend(watched(|| bounds(&runtime, &LARGE, ids, 80, lengths)));
     rows
 }
 
-/// Measures how near batches come to what the runtime gives in them, with all sides in turn.
-fn bounds(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+/// Measures how near batches come to what the runtime gives in them, with all sides in turn; a request is as many tiny ones
+/// as `weight`.
+fn bounds(
+    runtime: &Runtime,
+    model: &Model,
+    ids: [&'static str; 2],
+    weight: usize,
+    lengths: &Lengths,
+) -> Vec<Row> {
     let modes = [
         ["--dynamic_batching", "auto"],
         ["--dynamic_batching", "off"],
     ];
-    let peers = modes.map(|mode| Peer::ovms_with(&PERCEPTRON, &mode));
+    let peers = modes.map(|mode| Peer::ovms_with(model, &mode));
     let tiny = Peer::ovms(&TINY);
     let clients = [&peers[0], &peers[1], &tiny].map(|peer| jobs::connect(runtime, peer));
-    let requests = [&PERCEPTRON, &TINY].map(|model| [vec![cells::request(model)]]);
+    let requests = [model, &TINY].map(|model| [vec![cells::request(model)]]);
     let load = |peer, side: usize| Load::new(peer, runtime, &clients[side], &requests[side / 2]);
     let loads = [load(&peers[0], 0), load(&peers[1], 1), load(&tiny, 2)];
     let counts = [
-        lengths.requests / 20,
-        lengths.requests / 20,
+        lengths.requests / weight,
+        lengths.requests / weight,
         lengths.requests * 4,
     ];
     for (load, count) in loads.iter().zip(counts) {
         load.run(count);
     }
-    let rows = rows_of_a_batch(runtime, &clients[0], || loads[0].run(counts[0] * 2));
+    let rows = rows_of_a_batch(runtime, &clients[0], model, || loads[0].run(counts[0] * 2));
     let rounded = (rows.round() as usize).max(1);
-    let batch = [&[rounded], &PERCEPTRON.shape[1..]].concat();
+    let batch = [&[rounded], &model.shape[1..]].concat();
     let mut raw = [
-        Raw::load(&lengths.library, &PERCEPTRON, 1),
-        Raw::load_shape(&lengths.library, &PERCEPTRON, &batch),
+        Raw::load(&lengths.library, model, 1),
+        Raw::load_shape(&lengths.library, model, &batch),
         Raw::load(&lengths.library, &TINY, 1),
     ];
     let spans = [counts[0], counts[0] / rounded + 2, counts[2]].map(Span::Inferences);
@@ -114,14 +137,19 @@ fn bounds(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
         Side::new("raw", Unit::Micros, alone),
     ];
     vec![
-        Row::ratio("batch-rate-bound", gain).noted(format!("{rows:.1} rows an inference")),
-        Row::ratio("threads-cpu", cpu),
+        Row::ratio(ids[0], gain).noted(format!("{rows:.1} rows an inference")),
+        Row::ratio(ids[1], cpu),
     ]
 }
 
 /// Returns how many rows an inference has on average while something runs.
-fn rows_of_a_batch(runtime: &Runtime, client: &Client, run: impl FnOnce() -> Cost) -> f64 {
-    let model = ModelId::of(PERCEPTRON.name);
+fn rows_of_a_batch(
+    runtime: &Runtime,
+    client: &Client,
+    model: &Model,
+    run: impl FnOnce() -> Cost,
+) -> f64 {
+    let model = ModelId::of(model.name);
     let counters = || {
         let asked = runtime.block_on(client.statistics(&model));
         asked.expect("the server has statistics")

@@ -186,6 +186,9 @@ pub(super) fn unknown_model(
             failure.hint(format!("the server has no models, {OR_NONE_TO_SEE}"))
         }
         Some([]) => failure.hint("the server has no models"),
+        Some(_) if failure.message().contains("management port") => {
+            failure.hint("write the port of `--rest-port` in `--url`")
+        }
         Some(known) if known.iter().any(|known| known == name) => {
             failure.hint("the server has the model: `--status` shows its versions and their states")
         }

@@ -164,7 +164,12 @@ fn paths(
     history: Option<Arc<History>>,
 ) -> Paths {
     let own = probes(Paths::new(gate), settings, port, history);
-    let own = own.fallback(|| async { unknown_path() });
+    let own = own.fallback(move |uri: Uri| async move {
+        match port == HttpPort::Management && has_inference(uri.path()) {
+            true => Error::new(ErrorKind::NotFound, NO_INFERENCE),
+            false => unknown_path(),
+        }
+    });
     match port {
         HttpPort::Rest => {
             let v3 = v3::routes(Paths::new(gate), settings.api_key.as_deref());
@@ -172,6 +177,16 @@ fn paths(
         }
         HttpPort::Management => own.merge(management_paths(Paths::new(gate))),
     }
+}
+
+/// Text of inferences that the management port gets.
+const NO_INFERENCE: &str = "Invalid request URL - this is the management port, and the one of --rest-port answers inferences";
+
+/// Returns whether the REST port has such a path for inferences.
+fn has_inference(path: &str) -> bool {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let of_kserve = matches!(last, "infer" | "generate" | "generate_stream");
+    path.starts_with("/v3/") || (of_kserve && path.starts_with("/v2/models/"))
 }
 
 /// Rule of the paths of TensorFlow Serving's protocol.

@@ -74,6 +74,11 @@ impl CertificateFacts {
     pub const UNFIT_HINT: &str = "make one with `openssl req -x509 … -addext subjectAltName=DNS:HOST \
         -addext basicConstraints=critical,CA:FALSE`";
 
+    /// Returns whether it is used before its time.
+    pub fn is_early(&self, now: SystemTime) -> bool {
+        now < self.not_before.to_system_time()
+    }
+
     /// Returns the days that are left of its time, rounded down; negative once it is over.
     pub fn days_left(&self, now: SystemTime) -> i64 {
         const DAY: i64 = 24 * 60 * 60;
@@ -200,6 +205,9 @@ mod tests {
         assert_eq!(facts.days_left(end - 24 * hour), 1);
         assert_eq!(facts.days_left(end - 23 * hour), 0);
         assert_eq!(facts.days_left(end + hour), -1);
+        let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_704_067_200);
+        assert!(facts.is_early(begin - Duration::from_secs(1)));
+        assert!(!facts.is_early(begin));
         assert!(CertificateFacts::read(&b"no certificate".to_vec().into()).is_err());
     }
 }

@@ -133,12 +133,14 @@ pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
 ];
 
 /// Rates with dynamic batching over those without, each with its bound, its model, and its number of clients.
-const BATCHING_RATES: [(&str, f64, &str); 10] = [
-    ("batch-rate-pays", 2.0, "perceptron, 16"),
+const BATCHING_RATES: [(&str, f64, &str); 12] = [
+    ("batch-rate-pays", 0.98, "perceptron, 16"),
     ("batch-rate-pays-2", 0.98, "perceptron, 2"),
     ("batch-rate-pays-4", 0.98, "perceptron, 4"),
     ("batch-rate-pays-8", 0.98, "perceptron, 8"),
     ("batch-rate-pays-64", 0.98, "perceptron, 64"),
+    ("batch-rate-large", 2.0, "perceptron_large, 16"),
+    ("batch-rate-large-4", 0.98, "perceptron_large, 4"),
     ("batch-rate-never", 0.98, "classifier, 16"),
     ("batch-rate-never-2", 0.98, "classifier, 2"),
     ("batch-rate-never-4", 0.98, "classifier, 4"),
@@ -465,19 +467,23 @@ fn batching() -> Vec<Spec> {
         let text = format!("{load} clients: requests/s {with} those without");
         rows.push(row(id, Ratio, Some(Least(wanted)), &text));
     }
-    rows.push(row(
-        "batch-rate-bound",
-        Ratio,
-        Some(Least(0.9)),
-        "perceptron, 16 clients: the gain by dynamic_batching auto over (F + I1)/(F + Ib), with F what a request takes \
-         without its inference, I1 a raw inference alone, and Ib that of an item of a raw batch of as many rows",
-    ));
-    rows.push(row(
-        "threads-cpu",
-        Ratio,
-        None,
-        "perceptron, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread",
-    ));
+    for (model, ids) in [
+        ("perceptron", ["batch-rate-bound", "threads-cpu"]),
+        (
+            "perceptron_large",
+            ["batch-rate-large-bound", "threads-cpu-large"],
+        ),
+    ] {
+        let text = format!(
+            "{model}, 16 clients: the gain by dynamic_batching auto over (F + I1)/(F + Ib), with F what a request takes \
+             without its inference, I1 a raw inference alone, and Ib that of an item of a raw batch of as many rows"
+        );
+        rows.push(row(ids[0], Ratio, Some(Least(0.9)), &text));
+        let text = format!(
+            "{model}, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread"
+        );
+        rows.push(row(ids[1], Ratio, None, &text));
+    }
     rows
 }
 

@@ -331,7 +331,9 @@ impl Report {
                     self.record(finding.hint(Some(hint.clone())));
                     self.hints.push(hint);
                 }
-                let text = match facts.days_left(SystemTime::now()) {
+                let now = SystemTime::now();
+                let text = match facts.days_left(now) {
+                    _ if facts.is_early(now) => format!("is not valid before {}", facts.not_before),
                     days if days < 0 => format!("has expired: it was valid until {end}"),
                     days if days < CertificateFacts::WARN_DAYS => {
                         format!("expires in {days} days, at {end}")

@@ -53,6 +53,7 @@ impl Writer {
             is_torn: false,
             open,
             lost: Arc::clone(&lost),
+            cause: None,
             warned: None,
         };
         task::thread("access log", move || lines.run(&messages))?;
@@ -96,6 +97,8 @@ struct Lines {
     is_torn: bool,
     open: Open,
     lost: Arc<AtomicU64>,
+    /// Error that lines were lost by last; `None` if more came than the queue takes.
+    cause: Option<io::Error>,
     warned: Option<Instant>,
 }
 
@@ -160,7 +163,7 @@ impl Lines {
                 let lost = &self.gathered[written.max(end)..];
                 let lost = lost.iter().filter(|byte| **byte == b'\n').count();
                 self.lost.fetch_add(lost as u64, Ordering::Relaxed);
-                tracing::debug!("cannot write the access log: {error}");
+                self.cause = Some(error);
             }
         }
         self.gathered.clear();
@@ -180,10 +183,16 @@ impl Lines {
         }
         let lost = self.lost.swap(0, Ordering::Relaxed);
         self.warned = Some(Instant::now());
-        tracing::warn!(
-            lost,
-            "the access log cannot be written, or not fast enough; lines were lost"
-        );
+        match self.cause.take() {
+            Some(error) => tracing::warn!(
+                lost,
+                "the access log cannot be written: {error}; lines were lost"
+            ),
+            None => tracing::warn!(
+                lost,
+                "lines come faster than the access log is written; some were lost"
+            ),
+        }
     }
 }
 
@@ -314,6 +323,7 @@ mod tests {
             is_torn: false,
             open: Box::new(move || Ok(Box::new(opened.clone()))),
             lost: Arc::default(),
+            cause: None,
             warned: None,
         };
         for (room, lot) in lots {

@@ -33,7 +33,7 @@ impl ServerTls {
             let facts = self.facts();
             let end = facts.not_after.unix_duration().as_secs();
             metrics.set_certificate_expiry(end);
-            self.warn(facts.days_left(SystemTime::now()));
+            self.warn(&facts, SystemTime::now());
             if let Some(reason) = facts.unfit() {
                 let path = self.settings.cert.display();
                 tracing::warn!(
@@ -92,9 +92,13 @@ impl ServerTls {
         }
     }
 
-    fn warn(&self, days: i64) {
-        let (path, end) = (self.settings.cert.display(), self.facts().not_after);
-        if days < 0 {
+    fn warn(&self, facts: &CertificateFacts, now: SystemTime) {
+        let (path, end) = (self.settings.cert.display(), facts.not_after);
+        let days = facts.days_left(now);
+        if facts.is_early(now) {
+            let begin = facts.not_before;
+            tracing::error!("the TLS certificate {path} is not valid before {begin}");
+        } else if days < 0 {
             tracing::error!("the TLS certificate {path} has expired: it was valid until {end}");
         } else if days < CertificateFacts::WARN_DAYS {
             tracing::warn!("the TLS certificate {path} expires in {days} days, at {end}");

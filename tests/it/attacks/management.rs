@@ -101,6 +101,11 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
         let answer = ask(management, method, path);
         assert_eq!(answer.status, status, "{method} {path}");
         assert_eq!(answer.header("access-control-allow-origin"), None);
+        let names_port = answer
+            .text()
+            .contains("the one of --rest-port answers inferences");
+        let is_inference = status == 404 && path != "/nowhere";
+        assert_eq!(names_port, is_inference, "{}", answer.text());
     }
     let mut stream = TcpStream::connect(("127.0.0.1", management)).unwrap();
     let foreign = [("Origin", "https://evil.example")];

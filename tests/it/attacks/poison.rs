@@ -267,7 +267,15 @@ fn the_reason_is_reported_on_all_apis_and_can_be_hidden() {
             format!("500 {text}")
         ]
     );
-    hidden.wait_log("Argument shapes are inconsistent.");
+    let log = eventually("each is in the log", || {
+        let log = hidden.log();
+        let reasons = log.matches("Argument shapes are inconsistent.");
+        (reasons.count() >= 3).then_some(log)
+    });
+    let errors = || log.lines().filter(|line| line.contains(" ERROR "));
+    let names_model = |line: &str| line.contains("model=\"pair\"");
+    assert!(errors().all(names_model), "{log}");
+    assert_eq!(errors().count(), 3, "{log}");
 }
 
 #[test]
@@ -297,6 +305,10 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
          inference_timeout_ms, 1000 ms"
     );
     assert!(begun.elapsed() >= Duration::from_secs(1));
+    let log = server.wait_log("takes longer than inference_timeout_ms");
+    let line = log.lines().find(|line| line.contains("takes longer than"));
+    let names_model = |line: &str| line.contains(" WARN ") && line.contains("model=\"busy\"");
+    assert!(line.is_some_and(names_model), "{log}");
     eventually("the metric counts it", || stuck(1));
     busy::check(2, &behind.wait());
     busy::check(3, &client.infer(busy::request(3)));

@@ -142,6 +142,42 @@ fn the_watcher_passes_over_garbage_and_sees_another_file() {
 }
 
 #[test]
+fn a_file_that_is_as_it_was_before_garbage_is_reported() {
+    let file = File::new(&json!([dummy("first")]));
+    let server = file.serve_with(&["--metrics_enable"]);
+    let good = fs::read_to_string(file.path()).unwrap();
+    fs::write(file.path(), "{\"model_config_list\": [").unwrap();
+    server.wait_log("the configuration file");
+    fs::write(file.path(), good).unwrap();
+    let log = server.wait_log("the configuration can be read again");
+    let read = log
+        .lines()
+        .filter(|line| line.contains("can be read again"));
+    assert_eq!(read.count(), 1, "{log}");
+    assert!(!get(&server, "/v2").text().contains("reload_failure"));
+    let metrics = get(&server, "/metrics").text();
+    assert!(
+        metrics.contains(r#"ovms_reloads{result="success"} 1"#),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_model_that_cannot_be_loaded_is_logged_once() {
+    let file = File::new(&json!([dummy("first")]));
+    let server = file.serve();
+    file.write(&json!([dummy("first"), entry("second", &model("none"))]));
+    assert!(reload(&server).starts_with("500: "));
+    let log = server.log();
+    let errors: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains(" ERROR "))
+        .collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    assert!(errors[0].contains("second"), "{log}");
+}
+
+#[test]
 fn files_that_are_overwritten_in_place_take_nobody_down() {
     let root = repository::of(&[("1", "classifier")]);
     let file = File::new(&json!([entry("m", root.path())]));

@@ -315,6 +315,24 @@ fn a_certificate_that_begins_later_is_taken_when_it_does() {
 }
 
 #[test]
+fn a_certificate_that_begins_later_is_warned_of_at_the_start() {
+    let made = Certificates::new();
+    made.write_later("server", 3600);
+    let server = start(&made, &[]);
+    let log = server.wait_log("server.pem is not valid before");
+    let line = log
+        .lines()
+        .find(|line| line.contains("is not valid before"));
+    assert!(line.is_some_and(|line| line.contains(" ERROR ")), "{log}");
+    let mut command = cli::command();
+    command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
+    let run = cli::run(command.arg(model("dummy")).args(made.server("server")));
+    assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
+    let both = run.text() + &run.stderr;
+    assert!(both.contains("server.pem is not valid before"), "{both}");
+}
+
+#[test]
 fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
     let made = Certificates::new();
     made.write("server", 10);
