@@ -167,7 +167,8 @@ fn a_model_that_cannot_be_loaded_is_logged_once() {
     let file = File::new(&json!([dummy("first")]));
     let server = file.serve();
     file.write(&json!([dummy("first"), entry("second", &model("none"))]));
-    assert!(reload(&server).starts_with("500: "));
+    let answer = reload(&server);
+    assert!(answer.starts_with("400: "), "{answer}");
     let log = server.log();
     let errors: Vec<&str> = log
         .lines()
