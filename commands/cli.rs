@@ -396,6 +396,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(one_by_one(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
+                .may_hint(infer::again_alone(&error, args))
                 .may_hint(of_directive(&error))
                 .may_hint(
                     variable.map(|name| {

@@ -1,8 +1,17 @@
 //! Signals that end a request, or a measurement, which shows what it has until then.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::time::Duration;
+
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
 
 use crate::error::{Failure, FailureKind};
+
+/// Time after a signal during which another one is the same: `timeout` signals a process and its group, and a program that
+/// starts another one passes on what the terminal has told both.
+pub(crate) const TOGETHER: Duration = Duration::from_millis(300);
 
 /// Signal that ended a request or a measurement before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +48,22 @@ impl Stopped {
 pub(crate) struct Signals {
     interrupts: Signal,
     terminations: Signal,
+    heard: Heard,
+}
+
+/// Time of the signal that was heard last.
+#[derive(Debug, Default)]
+struct Heard(Option<Instant>);
+
+impl Heard {
+    /// Returns whether a signal that comes now is none of its own.
+    fn is_same(&mut self) -> bool {
+        if self.0.is_some_and(|heard| heard.elapsed() < TOGETHER) {
+            return true;
+        }
+        self.0 = Some(Instant::now());
+        false
+    }
 }
 
 impl Signals {
@@ -46,14 +71,44 @@ impl Signals {
         Ok(Self {
             interrupts: signal(SignalKind::interrupt())?,
             terminations: signal(SignalKind::terminate())?,
+            heard: Heard::default(),
         })
     }
 
-    /// Waits for the next one. This method is cancel safe.
+    /// Waits for the next one that is no part of the one before. This method is cancel safe.
     pub(crate) async fn next(&mut self) -> Stopped {
-        tokio::select! {
-            _ = self.interrupts.recv() => Stopped::Interrupted,
-            _ = self.terminations.recv() => Stopped::Terminated,
+        loop {
+            let stopped = tokio::select! {
+                _ = self.interrupts.recv() => Stopped::Interrupted,
+                _ = self.terminations.recv() => Stopped::Terminated,
+            };
+            if !self.heard.is_same() {
+                return stopped;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::{Instant, advance};
+
+    use super::{Heard, TOGETHER};
+
+    #[tokio::test(start_paused = true)]
+    async fn signals_that_come_together_are_one() {
+        let step = Duration::from_millis(1);
+        let mut heard = Heard::default();
+        assert!(!heard.is_same());
+        assert!(heard.is_same());
+        let begun = Instant::now();
+        advance(TOGETHER - step).await;
+        // It is counted from the first one, so that somebody who presses on and on is heard.
+        assert!(heard.is_same());
+        advance(step).await;
+        assert!(!heard.is_same(), "{:?}", begun.elapsed());
+        assert!(heard.is_same());
     }
 }

@@ -44,4 +44,4 @@ pub(crate) use outputs::{described, files_of_rows, rows_of_batch, table as outpu
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs, detections_table, the_scores};
 pub(crate) use refusal::{OF_CREDENTIALS, declared, image_named};
 pub(crate) use run::{run, runtime, the_output, unless_interrupted};
-pub(crate) use sequence::explain_steps;
+pub(crate) use sequence::{again_alone, explain_steps};

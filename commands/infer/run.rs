@@ -28,7 +28,7 @@ use super::{
     wait::{Wait, failed_to_load, states},
 };
 use crate::{
-    error::Failure,
+    error::{Failure, FailureKind},
     stopped::Signals,
     ui::{self, OutputFormat, counted, visible},
 };
@@ -75,7 +75,8 @@ impl Job {
         if self.is_printed {
             return unless_interrupted(curl::request(self)).await;
         }
-        let (client, model) = unless_interrupted(self.open()).await?;
+        let opened = unless_interrupted(self.open()).await;
+        let (client, model) = opened.map_err(|failure| self.not_tried_again(failure))?;
         if self.sequence.is_some() && model.is_of_graph() {
             return Err(failure::sequence_of_graph(&self.model.name));
         }
@@ -231,6 +232,17 @@ impl Job {
             return Err(explain::no_inputs(&self.model.name, model, &self.server));
         }
         Ok(())
+    }
+
+    /// Tells of a server that is not there yet that attempts begin with the first step.
+    fn not_tried_again(&self, failure: Failure) -> Failure {
+        let retries = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.retries > 0);
+        match retries && failure.kind() == FailureKind::Unreachable {
+            true => failure.hint(
+                "`--retries` begins with the first step; `--wait 60` waits until a server that starts is ready",
+            ),
+            false => failure,
+        }
     }
 
     /// Connects and gets the model's metadata.

@@ -38,6 +38,7 @@ use super::{
     error::{Failure, FailureKind},
     log_file::LogFile,
     logging, places, setup,
+    stopped::TOGETHER,
     ui::{self, OutputFormat},
 };
 
@@ -364,9 +365,6 @@ fn reopen_on_hangup(log_file: LogFile, access: access::AccessLog) -> Result<(), 
     .detach();
     Ok(())
 }
-
-/// Time after the first signal during which SIGTERM does not count as a second one.
-const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Returns whether SIGHUP, sent when the terminal is closed, would end the process. `nohup` ignores it so
 /// that the process continues; if the state is unknown, this returns false.

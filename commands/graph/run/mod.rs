@@ -1,5 +1,6 @@
 //! `ovms graph run`: a graph in this process, packet by packet.
 
+mod hints;
 mod load;
 mod show;
 mod watch;
@@ -317,6 +318,7 @@ fn failed(loaded: &LocalGraph, error: &str) -> Failure {
         .detail(error)
         .may_hint(infer::declared(error).or_else(|| returned(error, loaded.plan())))
         .may_hint(looped(error))
+        .may_hint(hints::of_handler(error))
 }
 
 /// Returns what a node lacks whose handler is a generator.
@@ -327,7 +329,10 @@ fn looped(error: &str) -> Option<String> {
 
 /// Returns what a handler is to return whose result is no list of tensors.
 fn returned(error: &str, plan: &GraphPlan) -> Option<String> {
-    let (before, _) = error.split_once("execute must return a list of pyovms.Tensor")?;
+    let (before, found) = error.split_once("execute must return a list of pyovms.Tensor")?;
+    if found.contains("it returned coroutine") {
+        return None;
+    }
     let (_, name) = before.split_once("for node \"")?;
     let name = name.split('"').next()?;
     let node = plan.nodes.iter().find(|node| node.spec.name == name)?;

@@ -1,7 +1,8 @@
 //! Repetition of steps whose answers did not come: under one idempotency key, a few times, and with pauses that grow.
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
+use clap::error::ErrorKind;
 use ovms::client::{
     ClientError,
     sequence::{SequenceClient, SequenceError, random_id, random_key},
@@ -79,4 +80,19 @@ fn is_worth_another(error: &SequenceError) -> bool {
         }
         ClientError::Protocol { .. } | ClientError::Request(_) => false,
     }
+}
+
+/// Returns what waits for a server in place of attempts, which steps of sequences alone have.
+pub(crate) fn again_alone(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let is_given = |arg: &OsString| {
+        let flag = arg.to_str().and_then(|arg| arg.split('=').next());
+        flag == Some("--retries")
+    };
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    let is_alone = is_missing && error.to_string().contains("--sequence\n");
+    (is_alone && args.iter().any(is_given)).then(|| {
+        "`--retries` sends steps of a sequence again, and other requests are sent once; `--wait 60` waits until a server \
+         that starts, or a model that is being loaded, is ready"
+            .to_owned()
+    })
 }

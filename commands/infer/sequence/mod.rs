@@ -15,14 +15,12 @@ use ovms::client::{
     ClientError,
     sequence::{SequenceError, StepsError},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-};
+use tokio::sync::watch;
 
 use super::call_failure;
-use crate::error::Failure;
+use crate::{error::Failure, stopped::Signals};
 
+pub(crate) use again::again_alone;
 pub(super) use plan::{Plan, Sequence, SequenceArgs};
 pub(super) use run::{Whole, Writer, one, run};
 
@@ -37,8 +35,7 @@ pub(in crate::infer) struct Stop(watch::Receiver<bool>);
 #[derive(Debug)]
 pub(in crate::infer) struct Keys {
     stop: watch::Sender<bool>,
-    interrupts: Signal,
-    terminations: Signal,
+    signals: Signals,
 }
 
 /// Starts listening.
@@ -46,8 +43,7 @@ pub(in crate::infer) fn listen() -> io::Result<(Keys, Stop)> {
     let (pressed, stop) = watch::channel(false);
     let keys = Keys {
         stop: pressed,
-        interrupts: signal(SignalKind::interrupt())?,
-        terminations: signal(SignalKind::terminate())?,
+        signals: Signals::listen()?,
     };
     Ok((keys, Stop(stop)))
 }
@@ -65,10 +61,7 @@ impl Keys {
 
     /// Waits for Ctrl-C, or SIGTERM.
     pub(in crate::infer) async fn pressed(&mut self) {
-        tokio::select! {
-            _ = self.interrupts.recv() => {}
-            _ = self.terminations.recv() => {}
-        }
+        self.signals.next().await;
     }
 }
 

@@ -54,7 +54,7 @@ pub(in crate::infer) struct Plan {
     /// Whether the sequence is left open after the last step.
     pub(in crate::infer) stays_open: bool,
     /// Number of times that a step is sent again.
-    pub(super) retries: u32,
+    pub(in crate::infer) retries: u32,
 }
 
 impl Sequence {

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{PATIENCE, Plan, Stop, again::Again, state::StateFiles};
 use crate::{
-    error::Failure,
+    error::{Failure, FailureKind},
     infer::{args::TextFormat, feed::RequestFeed, outputs, sequence},
     ui::{self, Counter, counted},
 };
@@ -179,10 +179,11 @@ impl Run<'_> {
             } else {
                 self.end_somehow().await
             };
-            return Err(match told {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            });
+            let failure = failure.may_hint(told);
+            return match failure.kind() {
+                FailureKind::Interrupted => self.cut_short(failure),
+                _ => Err(failure),
+            };
         }
         let pace = self.bar.pace(self.done);
         // Where the last step was not known to be the last, or had no form for it.
@@ -212,17 +213,24 @@ impl Run<'_> {
                 false => ui::warn(&text),
             }
         }
-        let Sink::Stack(stack) = self.sink else {
-            return left.map_or(Ok(None), Err);
-        };
-        let part = ResponsePart::Steps(stack.count());
-        Ok(stack.finish().map(|answer| Whole {
-            headline: format!("{}, answered {pace}.", outputs::model(&answer)),
-            answer,
-            of: Some(OfSequence { id, part }),
-            files: Vec::new(),
-            left,
-        }))
+        match self.sink {
+            Sink::Stack(stack) => Ok(whole(stack, id, &pace, left).ok()),
+            Sink::Each { .. } => left.map_or(Ok(None), Err),
+        }
+    }
+
+    /// Returns what the steps before Ctrl-C have come to, with the failure that is told below it.
+    fn cut_short(self, failure: Failure) -> Result<Option<Whole>, Failure> {
+        let (id, pace) = (self.session.id(), self.bar.pace(self.done));
+        drop(self.bar);
+        match self.sink {
+            Sink::Stack(stack) => match whole(stack, id, &pace, Some(failure)) {
+                Ok(whole) => Ok(Some(whole)),
+                Err(left) => left.map_or(Ok(None), Err),
+            },
+            // Each has been shown.
+            Sink::Each { .. } => Err(failure),
+        }
     }
 
     /// Sends steps until there are no more, one fails, or Ctrl-C is pressed.
@@ -355,6 +363,26 @@ impl Run<'_> {
             ": `--sequence --continue --sequence-id {id}` goes on with it, from {next} on, or from the one \
              behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, tells the steps that it has run"
         )
+    }
+}
+
+/// Returns the answers to all steps as one; what is left to be told if there are none.
+fn whole(
+    stack: Stack,
+    id: u64,
+    pace: &str,
+    left: Option<Failure>,
+) -> Result<Whole, Option<Failure>> {
+    let part = ResponsePart::Steps(stack.count());
+    match stack.finish() {
+        Some(answer) => Ok(Whole {
+            headline: format!("{}, answered {pace}.", outputs::model(&answer)),
+            answer,
+            of: Some(OfSequence { id, part }),
+            files: Vec::new(),
+            left,
+        }),
+        None => Err(left),
     }
 }
 

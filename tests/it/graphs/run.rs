@@ -385,3 +385,46 @@ fn a_debugger_at_the_terminal_has_no_limit_of_time() {
     assert_eq!(run.code, Some(1), "{}", run.failure());
     assert!(!run.stderr.contains(note), "{}", run.stderr);
 }
+
+#[test]
+fn first_attempts_have_a_next_step() {
+    for (body, hint) in [
+        (
+            "def execute(self, inputs):\n        inputs[0].data.decode()",
+            "`data` is the bytes of a tensor",
+        ),
+        (
+            "def execute(self, inputs):\n        inputs[0].as_numpy()",
+            "a pyovms.Tensor has `name`",
+        ),
+        (
+            "def execute(self, inputs):\n        inputs['in']",
+            "`inputs` is a list: ",
+        ),
+        (
+            "async def execute(self, inputs):\n        return []",
+            "write `def`, not `async def`",
+        ),
+        (
+            "def execute(self, inputs, state):\n        return []",
+            "the server calls `execute(self, inputs)`",
+        ),
+    ] {
+        let folder = repository::folder();
+        let handler = format!("class OvmsPythonModel:\n    {body}\n");
+        write(&folder.path().join("g"), PYTHON, &handler);
+        let args = ["graph", "run", "g", "-i", "in=a"];
+        let run = cli::run(cli::command().args(args).current_dir(folder.path()));
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let hints: Vec<&str> = run
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("hint: "))
+            .collect();
+        assert!(
+            matches!(hints[..], [only] if only.contains(hint)),
+            "{hint}\n{}",
+            run.stderr
+        );
+    }
+}

@@ -10,7 +10,7 @@ use crate::support::{
     Server, busy,
     cli::{self, Run, words},
     eventually,
-    infer::{GRPC, at, command, infer, interrupt, redacted},
+    infer::{GRPC, REST, at, command, infer, interrupt, redacted},
     server::free_ports,
     steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
 };
@@ -55,6 +55,67 @@ fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
     );
     assert_eq!(last.code, Some(0), "{}", last.stderr);
     assert!(last.text().contains("1, 2, 3, 4"), "{}", last.text());
+}
+
+#[test]
+fn ctrl_c_shows_the_steps_that_were_answered() {
+    let server = stateful("running_total", &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("totals.csv");
+    let save = ["--save", saved.to_str().unwrap()];
+    let flags = [
+        &["--output=json"][..],
+        &["--output=json", "--no-end"],
+        &save,
+    ];
+    for (id, flags) in ["1", "2", "3"].into_iter().zip(flags) {
+        let args = words("running_total -q -i - --sequence --sequence-id").into_iter();
+        let mut child = spawn(command(&server, GRPC).args(args).arg(id).args(flags));
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"[1,2,3,4]\n[1,2,3,4]\n").unwrap();
+        eventually("two steps", || {
+            let listed = infer(
+                &server,
+                REST,
+                &words("running_total --sequences --output=json"),
+            );
+            let two = format!("\"sequence_id\":{id},\"version\":1,\"steps\":2,");
+            listed.text().contains(&two).then_some(())
+        });
+        interrupt(&child);
+        let run = ended(child);
+        let failure = run.failure();
+        assert!(
+            failure.contains("error: interrupted after 2 steps\nhint: sequence "),
+            "{failure}"
+        );
+        assert_eq!(run.code, Some(130), "{failure}");
+        match flags.first() {
+            Some(&"--output=json") => {
+                let text = run.text();
+                assert!(
+                    text.contains("\"data\":[1.0,2.0,3.0,4.0,2.0,4.0,6.0,8.0]"),
+                    "{text}"
+                );
+            }
+            _ => assert_eq!(std::fs::read_to_string(&saved).unwrap().lines().count(), 3),
+        }
+    }
+}
+
+#[test]
+fn retries_alone_say_what_waits_for_a_server() {
+    let (port, _) = free_ports();
+    let run = cli::run(at(port, GRPC).args(words("m --random --retries 3")));
+    let hint = "hint: `--retries` sends steps of a sequence again, and other requests are sent once; `--wait 60` waits until \
+                a server that starts, or a model that is being loaded, is ready\n";
+    assert_eq!(run.code, Some(64), "{}", run.stderr);
+    assert!(run.stderr.ends_with(hint), "{}", run.stderr);
+    let args = words("m -i [[1],[2]] --sequence --retries 3");
+    let run = cli::run(at(port, GRPC).args(args));
+    let hint = "hint: `--retries` begins with the first step; `--wait 60` waits until a server that starts is ready\n";
+    assert_eq!(run.code, Some(69), "{}", run.stderr);
+    assert!(run.stderr.ends_with(hint), "{}", run.stderr);
 }
 
 #[test]
