@@ -107,7 +107,7 @@ pub enum ArgumentError {
     OtherTable {
         /// The file.
         path: String,
-        /// What writes it in a form that is read.
+        /// Python code that writes it in a form that is read.
         command: &'static str,
     },
     /// Nothing after `@`.
