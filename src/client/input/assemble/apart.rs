@@ -58,11 +58,17 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
     }
 }
 
-/// Takes a table apart whose columns are inputs of a model with several; the second list has the names of the others.
+/// Columns of a table that are inputs, and names of those that are none.
+pub(super) struct TableInputs {
+    pub(super) inputs: Vec<(String, Given)>,
+    pub(super) others: Vec<String>,
+}
+
+/// Takes a table apart whose columns are inputs of a model with several.
 pub(super) fn columns(
     given: &Given,
     model: &ModelMetadata,
-) -> Result<Option<(Vec<(String, Given)>, Vec<String>)>, ValueProblem> {
+) -> Result<Option<TableInputs>, ValueProblem> {
     let Content::Rows(text) = &given.content else {
         return Ok(None);
     };
@@ -90,7 +96,7 @@ pub(super) fn columns(
         };
         inputs.push((column.name, input));
     }
-    Ok(Some((inputs, others)))
+    Ok(Some(TableInputs { inputs, others }))
 }
 
 /// Returns an error for an object of another command that has no values.

@@ -8,7 +8,7 @@ mod turns;
 use std::{io::Read, path::Path};
 
 use self::{
-    apart::{columns, no_answer, several},
+    apart::{TableInputs, columns, no_answer, several},
     filling::{is_open, with_rows},
     hearing::{Padding, not_finite},
 };
@@ -403,7 +403,7 @@ impl Inputs {
     fn apart(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
         let mut named = Vec::new();
         for given in self.given.iter().cloned() {
-            if let Some((inputs, others)) =
+            if let Some(TableInputs { inputs, others }) =
                 columns(&given, model).map_err(|problem| problem.of(&model.inputs[0].name))?
             {
                 self.hear_of_columns(others, &given.argument.source);
