@@ -398,6 +398,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(in_place_of_end(&error))
                 .may_hint(infer::again_alone(&error, args))
                 .may_hint(of_directive(&error))
+                .may_hint(infer::preset_meant(&error))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value is that of the environment variable {name}")

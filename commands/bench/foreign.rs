@@ -16,7 +16,7 @@ const FLAGS: &[(&[&str], &str)] = &[
          `tfs-rest`",
     ),
     (
-        &["-b", "--batch-size"],
+        &["-b", "--batch-size", "--batch"],
         "write `--shape INPUT:N,…`, with the batch size as the first length",
     ),
     (&["-p"], "write `--interval TIME`, such as 5s for `-p 5000`"),

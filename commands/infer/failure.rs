@@ -1,10 +1,12 @@
 //! Errors of inputs, and of what is asked for, in terms of the command line: kind, causes, and the next step. Those of calls
 //! are in `call_failure`.
 
+use std::path::Path;
+
 use ovms::{
     client::{
         AddressError, ModelMetadata,
-        input::{InputError, ValueProblem},
+        input::{FileKind, InputError, ValueProblem},
     },
     tensor::DataType,
     tls::ClientTlsError,
@@ -128,6 +130,11 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             failure.hint("`magick - png:-` before this command in the pipe converts it")
         }
         InputError::Answer { problem, .. } => failure.caused_by(&problem),
+        InputError::NoOutput { name, known, .. }
+            if known.is_empty() && FileKind::of(&Path::new("-").with_extension(&name)).is_some() =>
+        {
+            failure.hint(format!("`@-.{name}` takes standard input as a .{name} file"))
+        }
         InputError::NoOutput { known, .. } if known.is_empty() => {
             failure.hint("only what `--output json` writes, and .npz files, have outputs by name")
         }

@@ -53,7 +53,10 @@ pub(super) fn of_value(name: &str, problem: &ValueProblem) -> Option<String> {
              FILE` those of a file"
         ),
         ValueProblem::Piped(_) => {
-            format!("`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks")
+            format!(
+                "`-i {name}=@-.txt` takes standard input as a text, or as numbers with blanks, and `-i {name}=@-.csv` as a \
+                 table"
+            )
         }
         // They may be samples of a sound.
         ValueProblem::Dtype {

@@ -79,6 +79,8 @@ pub(crate) struct RankedOutput<'a> {
     nans: usize,
     /// Whether each row has a single number.
     is_single: bool,
+    /// Whether the rows are those of one answer, as raw boxes of a detector are.
+    is_grid: bool,
     pub(crate) labels: &'a [String],
     /// File of each row, or none.
     pub(crate) files: Vec<&'a str>,
@@ -104,8 +106,13 @@ impl RankingArgs {
 
 impl Labels {
     fn read(path: PathBuf) -> Result<Self, Failure> {
-        let text = fs::read_to_string(&path)
-            .map_err(|error| Failure::cannot("read the labels of", &path, &error))?;
+        let text = fs::read_to_string(&path).map_err(|error| {
+            let failure = Failure::cannot("read the labels of", &path, &error);
+            match path.to_string_lossy().contains(',') {
+                true => failure.hint("`--labels` takes a file with one label per line"),
+                false => failure,
+            }
+        })?;
         let names = text.trim_end().lines().map(|line| line.trim().to_owned());
         let names = names.collect();
         Ok(Self { path, names })
@@ -144,6 +151,7 @@ impl Ranking {
             rows,
             nans: values(tensor).filter(|score| is_nan(*score)).count(),
             is_single: tensor.shape().last() == Some(&1),
+            is_grid: matches!(tensor.shape(), [1, rows, each] if *rows > 4 && *each > 4),
             labels: self.labels_of(name, tensor, of_model)?,
             files: Vec::new(),
         })
@@ -212,6 +220,11 @@ impl RankedOutput<'_> {
             (0, ..) if self.is_single => format!(
                 "note: output `{name}` has one number in each row, so that there is nothing to rank: without `--top` it is \
                  shown as it is"
+            ),
+            (0, ..) if self.is_grid && !self.files.is_empty() => format!(
+                "note: output `{name}` of one image has {}, and each a ranking of its own; raw boxes, as those of YOLO, are \
+                 to be decoded before they have one",
+                counted(self.rows.len(), "row")
             ),
             (0, ..) => return None,
             (_, Some(_), 1) => {

@@ -23,7 +23,7 @@ use ovms::{
     python::{self, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions},
 };
 
-use crate::{graph, places, serve::hints::of_load};
+use crate::{graph, places, serve::load_hints::of_load};
 
 /// Facts of a configuration file.
 pub(crate) struct ConfigurationFacts<'a> {

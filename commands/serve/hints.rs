@@ -11,10 +11,10 @@ use ovms::{
     engine::reload::{PathError, ReloadError},
     metrics::NameError,
     model::{VersionFailure, others, repository::RepositoryError, storage::SourceError},
-    openvino::ModelLoadError,
     server::{BindError, StartError, UnixSocketError},
 };
 
+use super::load_hints::of_load;
 use crate::{
     check,
     error::{Failure, FailureKind},
@@ -267,50 +267,6 @@ pub(super) fn of_metrics(error: &NameError) -> String {
         }
         NameError::Repeated { .. } => "name each family once".to_owned(),
     }
-}
-
-/// Returns the next step for a model that the runtime rejects.
-pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
-    match error {
-        ModelLoadError::Device { device, known, .. } | ModelLoadError::Compile { device, known, .. }
-            if is_unknown(device, known) =>
-        {
-            Some(format!(
-                "target_device takes the devices of this machine ({}), or AUTO, HETERO and MULTI \
-                 with a list of them",
-                known.join(", ")
-            ))
-        }
-        ModelLoadError::Property { key, .. } | ModelLoadError::UnknownProperty { key, .. } => Some(format!(
-            "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
-        )),
-        ModelLoadError::Unreadable { path, source }
-            if source.kind() == io::ErrorKind::PermissionDenied =>
-        {
-                        let path = path.display();
-            Some(format!("let the user of the server read {path}"))
-        }
-        ModelLoadError::Operators { .. } => Some(
-            "export the model without such operators, or give a library that has them as --cpu-extension"
-                .to_owned(),
-        ),
-        ModelLoadError::Read { .. } => {
-            Some("check that the file is whole, for example by exporting it again".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// Returns whether a device is unknown; `GPU.1` counts as `GPU`, and `AUTO:CPU` is composed of
-/// others.
-fn is_unknown(device: &str, known: &[String]) -> bool {
-    let base = device.split([':', '.']).next().unwrap_or_default();
-    let composed = ["AUTO", "HETERO", "MULTI", "BATCH"];
-    !known.is_empty()
-        && !composed.contains(&base)
-        && !known
-            .iter()
-            .any(|known| known.split('.').next() == Some(base))
 }
 
 /// Returns the failure for a rejected file: each error with its line. `argument` is the flag that

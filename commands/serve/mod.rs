@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod directives;
 pub(crate) mod hints;
+pub(crate) mod load_hints;
 mod printed;
 mod start;
 mod summary;

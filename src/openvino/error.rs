@@ -56,6 +56,17 @@ pub enum ModelLoadError {
         #[source]
         source: std::io::Error,
     },
+    /// A file beside the model, in which its weights are, cannot be opened.
+    #[error("cannot read {}: its weights are in {}", model.display(), path.display())]
+    Weights {
+        /// The model file.
+        model: PathBuf,
+        /// The file of the weights.
+        path: PathBuf,
+        /// Error from the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The model has operators that the runtime does not have.
     #[error("cannot read {}: OpenVINO has no {}", path.display(), named(operators))]
     Operators {

@@ -329,6 +329,15 @@ fn unread(load: &Load<'_>, source: OpenVinoError) -> ModelLoadError {
         return ModelLoadError::Unreadable { path, source };
     }
     let path = load.model.to_owned();
+    if let Some(weights) = source.stored_file().map(|file| path.with_file_name(file))
+        && let Err(source) = opened(&weights)
+    {
+        return ModelLoadError::Weights {
+            model: path,
+            path: weights,
+            source,
+        };
+    }
     let operators = source.operators();
     if operators.is_empty() {
         ModelLoadError::Read { path, source }

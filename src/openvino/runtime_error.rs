@@ -38,6 +38,13 @@ impl OpenVinoError {
             .map(str::to_owned)
             .collect()
     }
+
+    /// Returns the file beside an ONNX model that the runtime names as that of some weights, as the model has it.
+    pub(super) fn stored_file(&self) -> Option<&str> {
+        let (_, file) = self.0.split_once("externally stored data in file (")?;
+        let (file, _) = file.split_once(", offset:")?;
+        Some(file)
+    }
 }
 
 /// Maximum length of a reason sent to a client, in characters.
@@ -131,6 +138,19 @@ mod tests {
         assert_eq!(
             OpenVinoError::new(said).to_string(),
             "Error parsing element attribute at offset 748"
+        );
+    }
+
+    #[test]
+    fn the_file_of_weights_is_the_one_that_the_model_names() {
+        let said = OpenVinoError::new(
+            "Loading input model\nInvalid usage of method for externally stored data in file (parts/m.data, offset: 0, \
+             data_length: 48)",
+        );
+        assert_eq!(said.stored_file(), Some("parts/m.data"));
+        assert_eq!(
+            OpenVinoError::new("Unable to read the model").stored_file(),
+            None
         );
     }
 

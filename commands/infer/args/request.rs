@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgGroup, ValueEnum};
+use clap::{
+    ArgGroup, ValueEnum,
+    error::{ContextKind, ContextValue},
+};
 use ovms::{
     client::input::{Argument, ImageLayout, ImageOptions},
     request::Parameter,
@@ -200,6 +203,39 @@ impl Preset {
             Self::Caffe => ([103.939, 116.779, 123.68], [1.0; 3]),
         }
     }
+}
+
+/// Families of models and libraries, by the beginnings of their names, with their presets.
+const FAMILIES: [(&str, &[&str]); 3] = [
+    ("unit", &["yolo", "ultralytics"]),
+    (
+        "imagenet",
+        &[
+            "resnet",
+            "efficientnet",
+            "torch",
+            "pytorch",
+            "timm",
+            "densenet",
+            "convnext",
+            "vit",
+        ],
+    ),
+    ("inception", &["mobilenet", "tensorflow", "keras"]),
+];
+
+/// Returns the preset for a family of models, or a library that they come from.
+pub(crate) fn preset_meant(error: &clap::Error) -> Option<String> {
+    let of = |kind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text.as_str()),
+        _ => None,
+    };
+    let arg = of(ContextKind::InvalidArg)?;
+    let value = of(ContextKind::InvalidValue)?.to_ascii_lowercase();
+    let mut families = FAMILIES.iter();
+    let (preset, _) = families.find(|(_, begins)| begins.iter().any(|it| value.starts_with(it)))?;
+    arg.starts_with("--preset")
+        .then(|| format!("`--preset {preset}` is usual for {value}"))
 }
 
 impl ImageArgs {

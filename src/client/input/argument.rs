@@ -1,6 +1,7 @@
 //! One input as it is typed: `NAME:DTYPE:SHAPE=VALUE`, of which only the value is needed.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -93,6 +94,22 @@ pub enum ArgumentError {
          one channel; `-i -:pcm16 < {0}` and `-i -:f32 < {0}` take it as it is"
     )]
     RawSamples(String),
+    /// Standard input as a file, without its kind.
+    #[error(
+        "found `@-`, expected the kind of what comes, such as `@-.csv`, `@-.txt`, `@-.wav`, or `@-.bin`; `-` takes JSON, \
+         .npy, .npz, and images by their first bytes"
+    )]
+    StdinKind,
+    /// A table or an array that another program keeps in a form of its own.
+    #[error(
+        "found the file `{path}`, whose format is not read, expected .npy or .csv; `{command}` in Python writes it"
+    )]
+    OtherTable {
+        /// The file.
+        path: String,
+        /// Python code that writes it in a form that is read.
+        command: &'static str,
+    },
     /// Nothing after `@`.
     #[error("found no file name after `@`")]
     NoFile,
@@ -161,7 +178,7 @@ impl FromStr for ElementSource {
                     None => picked(path),
                 };
                 let output = output.map(str::to_owned);
-                let file = PathBuf::from(path);
+                let file = at_home(path, env::home_dir());
                 match FileKind::of(&file) {
                     Some(kind) if file.file_stem() == Some("-".as_ref()) && !path.contains('/') => {
                         Ok(Self::Stdin {
@@ -174,6 +191,7 @@ impl FromStr for ElementSource {
                         kind,
                         output,
                     }),
+                    None if matches!(path, "-" | "/dev/stdin") => Err(ArgumentError::StdinKind),
                     None => Err(unread(&file)),
                 }
             }
@@ -194,6 +212,14 @@ impl FromStr for ElementSource {
                 (text, None) => Ok(Self::Inline(text.to_owned())),
             },
         }
+    }
+}
+
+/// Returns the file of a path, whose `~` no shell has expanded behind `@`.
+fn at_home(path: &str, home: Option<PathBuf>) -> PathBuf {
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => path.into(),
     }
 }
 
@@ -221,6 +247,18 @@ const SOUNDS: [&str; 10] = [
 /// Raw samples, mostly of 16 bits, by the ends of their names elsewhere.
 const RAW_SAMPLES: [&str; 6] = ["raw", "s16", "s16le", "sw", "lpcm", "f32le"];
 
+/// Tables and arrays of other forms, by the ends of their names, and what writes them as ones that are read.
+const TABLES: [(&[&str], &str); 2] = [
+    (
+        &["parquet", "feather", "arrow", "xlsx", "xls", "orc"],
+        "frame.to_csv(\"rows.csv\", index=False)",
+    ),
+    (
+        &["pkl", "pickle", "joblib", "pt", "pth", "mat", "h5", "hdf5"],
+        "numpy.save(\"rows.npy\", array)",
+    ),
+];
+
 /// Returns the path of a folder with a slash at its end.
 fn with_slash(folder: &str) -> String {
     format!("{}/", folder.trim_end_matches('/'))
@@ -237,6 +275,11 @@ fn unread(file: &Path) -> ArgumentError {
         ("WAV or raw samples (.wav, .pcm, .f32)", "ffmpeg -i", "wav")
     } else if RAW_SAMPLES.contains(&ending.as_str()) {
         return ArgumentError::RawSamples(path);
+    } else if let Some((_, command)) = TABLES
+        .iter()
+        .find(|(ends, _)| ends.contains(&ending.as_str()))
+    {
+        return ArgumentError::OtherTable { path, command };
     } else if file.is_dir() {
         return ArgumentError::Folder(path);
     } else if is_pattern(&path) {
@@ -299,7 +342,9 @@ fn lengths(text: &str) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Argument, ElementSource, FileKind};
+    use std::path::PathBuf;
+
+    use super::{Argument, ElementSource, FileKind, at_home};
     use crate::tensor::DataType;
 
     fn inline(text: &str) -> ElementSource {
@@ -435,11 +480,36 @@ mod tests {
     }
 
     #[test]
+    fn the_home_is_found_where_no_shell_has() {
+        let home = || Some(PathBuf::from("/home/me"));
+        assert_eq!(at_home("~/a.csv", home()), PathBuf::from("/home/me/a.csv"));
+        for path in ["~", "a~/b.csv", "./~/a.csv", "~other/a.csv"] {
+            assert_eq!(at_home(path, home()), PathBuf::from(path));
+        }
+        assert_eq!(at_home("~/a.csv", None), PathBuf::from("~/a.csv"));
+    }
+
+    #[test]
     fn files_of_unknown_kinds_are_refused() {
         for (text, expected) in [
             ("", "found nothing, expected `NAME=VALUE`"),
             ("x=@", "found no file name after `@`"),
             ("x=-:", "found no name of an output after `-:`"),
+            (
+                "x=@-",
+                "found `@-`, expected the kind of what comes, such as `@-.csv`, `@-.txt`, `@-.wav`, or `@-.bin`; `-` takes \
+                 JSON, .npy, .npz, and images by their first bytes",
+            ),
+            (
+                "@a.parquet",
+                "found the file `a.parquet`, whose format is not read, expected .npy or .csv; \
+                 `frame.to_csv(\"rows.csv\", index=False)` in Python writes it",
+            ),
+            (
+                "@a.PKL",
+                "found the file `a.PKL`, whose format is not read, expected .npy or .csv; `numpy.save(\"rows.npy\", array)` \
+                 in Python writes it",
+            ),
             (
                 "-:s16le",
                 "found `-:s16le`, expected `-:pcm16` or `-:f32`: samples of 16 bits or of FP32, little \

@@ -1,6 +1,10 @@
 //! Remarks about values that are sent as something else than they may seem.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 
@@ -164,6 +168,18 @@ pub enum InputRemark {
         /// The file.
         file: String,
     },
+    /// A first line of the numbers from 0 on is sent as a row of a table.
+    CountedLine {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+    },
+    /// Columns of a table are left out, since they are no inputs, as others are.
+    Columns {
+        /// The file; `None` if it came by standard input.
+        path: Option<PathBuf>,
+        /// The names of the columns.
+        names: Vec<String>,
+    },
     /// The first line of a table has the names of its columns, and is left out.
     Headed {
         /// The file; `None` if it came by standard input.
@@ -234,6 +250,14 @@ impl InputRemark {
                 | Self::Wide { .. }
         )
     }
+}
+
+/// Returns the name of a file, or of standard input.
+fn place(path: Option<&Path>) -> String {
+    path.map_or_else(
+        || "standard input".to_owned(),
+        |path| path.display().to_string(),
+    )
 }
 
 impl fmt::Display for InputRemark {
@@ -400,14 +424,26 @@ impl fmt::Display for InputRemark {
                 f,
                 "{file} has 16 bits a channel, and is sent with 8, as values from 0 to 255"
             ),
+            Self::CountedLine { path } => write!(
+                f,
+                "the first line of {} is sent as numbers: 0, 1, and so on may be names of columns, as pandas writes them \
+                 without `header=False`",
+                place(path.as_deref())
+            ),
+            Self::Columns { path, names } => {
+                let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+                let (columns, are) = match names.len() {
+                    1 => ("column", "is no input"),
+                    _ => ("columns", "are no inputs"),
+                };
+                let (names, place) = (names.join(", "), place(path.as_deref()));
+                write!(f, "the {columns} {names} of {place} {are}, and left out")
+            }
             Self::Headed { path, first } => {
-                match path {
-                    Some(path) => write!(f, "the first line of {}", path.display())?,
-                    None => f.write_str("the first line of standard input")?,
-                }
+                let place = place(path.as_deref());
                 write!(
                     f,
-                    " is taken as the names of columns, from `{first}` on, and left out"
+                    "the first line of {place} is taken as the names of columns, from `{first}` on, and left out"
                 )
             }
             Self::Wide { file, most } => {

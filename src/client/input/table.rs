@@ -6,7 +6,7 @@ use super::{
     ValueProblem, error,
     target::{Target, push_word},
 };
-use crate::tensor::{DataType, Tensor, values::Packer};
+use crate::tensor::{DataType, Dim, Tensor, values::Packer};
 
 /// First bytes of a text in UTF-16, either byte of a character first.
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
@@ -114,6 +114,103 @@ fn is_header(cells: &[Cow<'_, str>], next: &[Cow<'_, str>]) -> bool {
     !has_number && next.len() == cells.len() && are_names(cells, next)
 }
 
+/// Returns whether the cells of a first line are the numbers from 0 on, as pandas names columns that have no names.
+fn is_counted(cells: &[Cow<'_, str>]) -> bool {
+    let is_place = |(place, cell): (usize, &Cow<'_, str>)| *cell == place.to_string();
+    cells.len() > 1 && cells.iter().enumerate().all(is_place)
+}
+
+/// Returns whether a number is written with a point or an exponent, as those of floats are.
+fn is_fraction(cell: &str) -> bool {
+    is_value(cell) && cell.contains(['.', 'e', 'E'])
+}
+
+/// First line that is not, or may not be, one of numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FirstLine {
+    /// Names of columns, left out; this is the first that is not empty.
+    Names(String),
+    /// The numbers from 0 on above whole numbers, sent as a row.
+    Counted,
+}
+
+/// Values of one column, for the input of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NamedColumn {
+    /// The name.
+    pub(super) name: String,
+    /// The cells without quotes.
+    pub(super) cells: Vec<String>,
+    /// The same as a table of one column, whose lines have the numbers that they have in the file.
+    pub(super) table: String,
+}
+
+/// Returns the columns of a table below the names of a first line, if some are those of inputs.
+///
+/// # Errors
+///
+/// Fails if a line has more or fewer cells than the first.
+pub(super) fn columns(
+    text: &[u8],
+    is_input: impl Fn(&str) -> bool,
+) -> Result<Option<Vec<NamedColumn>>, ValueProblem> {
+    let text = String::from_utf8_lossy(text);
+    let lines = text.trim_start_matches('\u{feff}').lines().zip(1_usize..);
+    let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
+    let Some((first, number)) = lines.next() else {
+        return Ok(None);
+    };
+    let separator = Separator::of(first);
+    let names: Vec<_> = separator.parts(first).into_iter().map(bare).collect();
+    if !names.iter().any(|name| is_input(name)) {
+        return Ok(None);
+    }
+    let column = |name: Cow<'_, str>| NamedColumn {
+        name: name.into_owned(),
+        cells: Vec::new(),
+        table: String::new(),
+    };
+    let mut columns: Vec<_> = names.into_iter().map(column).collect();
+    let mut before = number;
+    // Blank lines are passed over, and counted.
+    let mut blank = number;
+    for (line, number) in lines {
+        let cells = separator.parts(line);
+        if cells.len() != columns.len() {
+            return Err(of_other_length(number, cells.len(), columns.len()));
+        }
+        blank += number - before - 1;
+        for (column, cell) in columns.iter_mut().zip(cells) {
+            column.push(cell, blank);
+        }
+        (before, blank) = (number, 0);
+    }
+    Ok(Some(columns))
+}
+
+impl NamedColumn {
+    /// Adds a cell below so many blank lines.
+    fn push(&mut self, cell: &str, blank: usize) {
+        let cell = cell.trim();
+        self.cells.push(bare(cell).into_owned());
+        self.table.extend(std::iter::repeat_n('\n', blank));
+        // In quotes an empty cell is no blank line, and a comma within it parts nothing.
+        match cell.starts_with('"') {
+            true => self.table.push_str(cell),
+            false => self.table.extend(["\"", cell, "\""]),
+        }
+        self.table.push('\n');
+    }
+}
+
+/// Makes the error of a line that has more or fewer cells than the first.
+fn of_other_length(number: usize, found: usize, expected: usize) -> ValueProblem {
+    let found = error::values(found);
+    ValueProblem::Misfit(format!(
+        "line {number} has {found}, the first one {expected}"
+    ))
+}
+
 /// Returns what a cell is that is no number, and what to do.
 fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String) {
     let expected = format!("expected a value of {dtype}");
@@ -161,12 +258,12 @@ fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String
 
 impl Target<'_> {
     /// Reads lines of numbers with a separator between them, each as long as the first. A line of names above them is left
-    /// out; its first name is put into `header`.
+    /// out, which is put into `first`.
     pub(super) fn rows(
         &self,
         text: &[u8],
         dtype: DataType,
-        header: &mut Option<String>,
+        first: &mut Option<FirstLine>,
     ) -> Result<Tensor, ValueProblem> {
         if UTF_16.iter().any(|mark| text.starts_with(mark)) {
             return Err(ValueProblem::Misfit(
@@ -198,15 +295,20 @@ impl Target<'_> {
                 )));
             }
             if rows == 0
-                && header.is_none()
+                && first.is_none()
                 && let Some((next, _)) = lines.peek()
-                && is_header(&row, &cells(next))
             {
-                *header = row
-                    .iter()
-                    .find(|it| !it.is_empty())
-                    .map(ToString::to_string);
-                continue;
+                let next = cells(next);
+                let is_counted = is_counted(&row) && next.len() == row.len();
+                if is_header(&row, &next) || (is_counted && next.iter().any(|it| is_fraction(it))) {
+                    let name = row.iter().find(|it| !it.is_empty());
+                    *first = name.map(|name| FirstLine::Names(name.to_string()));
+                    self.check_width(&row)?;
+                    continue;
+                }
+                if is_counted {
+                    *first = Some(FirstLine::Counted);
+                }
             }
             for (place, cell) in row.iter().enumerate() {
                 let Err(problem) = push_word(&mut packer, cell) else {
@@ -231,11 +333,7 @@ impl Target<'_> {
             }
             let expected = *columns.get_or_insert(row.len());
             if row.len() != expected {
-                let text = format!(
-                    "line {number} has {}, the first one {expected}",
-                    error::values(row.len())
-                );
-                return Err(ValueProblem::Misfit(text));
+                return Err(of_other_length(number, row.len(), expected));
             }
             rows += 1;
         }
@@ -252,11 +350,34 @@ impl Target<'_> {
         };
         self.finish(dtype, &found, packer.finish())
     }
+
+    /// Refuses names of more columns, or fewer, than a row of the model has, where it takes any number of rows.
+    fn check_width(&self, names: &[Cow<'_, str>]) -> Result<(), ValueProblem> {
+        let wanted = self.wanted().filter(|_| self.shape.is_none());
+        let Some([Dim::Any, Dim::Fixed(width)]) = wanted.as_ref().map(|shape| &shape.0[..]) else {
+            return Ok(());
+        };
+        let found = names.len();
+        if found == *width || found == 1 || *width == 1 {
+            return Ok(());
+        }
+        let names = names.iter().map(|name| format!("`{name}`"));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let next = match found > *width {
+            true => format!(
+                "; write a file of those that are for it, as `cut -d , -f 1-{width} FILE.csv > rows.csv` does"
+            ),
+            false => String::new(),
+        };
+        Err(ValueProblem::Misfit(format!(
+            "found {found} columns, {names}, expected {width}{next}"
+        )))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::{FirstLine, Target, columns};
     use crate::{
         client::message::TensorMetadata,
         tensor::{DataType, ShapeText, values::values},
@@ -315,6 +436,62 @@ mod tests {
         assert!(two.starts_with("line 2: found `years`"), "{two}");
         let more = read("age,height\n1,2,3\n").unwrap_err();
         assert!(more.starts_with("line 1: found `age`"), "{more}");
+    }
+
+    #[test]
+    fn numbers_from_0_on_are_names_above_fractions() {
+        let target = |model| Target {
+            model: Some(model),
+            dtype: None,
+            shape: None,
+            is_whole: false,
+        };
+        let model = TensorMetadata::new("x".to_owned(), "FP32".to_owned(), &[-1, 2]);
+        let read = |text: &str| {
+            let mut first = None;
+            let tensor = target(&model).rows(text.as_bytes(), DataType::F32, &mut first);
+            (
+                tensor
+                    .map(|it| it.shape().to_vec())
+                    .map_err(|error| error.to_string()),
+                first,
+            )
+        };
+        let names = Some(FirstLine::Names("0".to_owned()));
+        assert_eq!(read("0,1\n5.1,3\n"), (Ok(vec![1, 2]), names.clone()));
+        assert_eq!(read("0,1\n5,3e2\n4,3\n"), (Ok(vec![2, 2]), names));
+        // Nothing tells whether these are names.
+        assert_eq!(
+            read("0,1\n5,3\n"),
+            (Ok(vec![2, 2]), Some(FirstLine::Counted))
+        );
+        for text in ["0,1\n", "0,2\n0.5,3\n", "0.0,1.0\n0.5,3\n"] {
+            assert_eq!(read(text).1, None, "{text:?}");
+        }
+        let wide = read("age,height,label\n1,2,0\n").0.unwrap_err();
+        assert_eq!(
+            wide,
+            "found 3 columns, `age`, `height`, `label`, expected 2; write a file of those that are for it, as \
+             `cut -d , -f 1-2 FILE.csv > rows.csv` does"
+        );
+    }
+
+    #[test]
+    fn columns_keep_the_lines_of_their_cells() {
+        let all = |_: &str| true;
+        let text = b"\n;age;\"city; or town\"\n0;1,5;Rome\n\n1;;\"Oslo\"\n";
+        let found = columns(text, |name| name == "age").unwrap().unwrap();
+        let names: Vec<_> = found.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["", "age", "city; or town"]);
+        assert_eq!(found[1].table, "\n\n\"1,5\"\n\n\"\"\n");
+        assert_eq!(found[2].cells, ["Rome", "Oslo"]);
+        let found = columns(b"age,x\n1,2\n,3\n", all).unwrap().unwrap();
+        let error = read(&found[0].table).unwrap_err();
+        assert!(error.starts_with("line 3: found an empty cell"), "{error}");
+        let error = columns(b"a,b\n1,2\n1\n", all).unwrap_err();
+        assert_eq!(error.to_string(), "line 3 has 1 value, the first one 2");
+        assert_eq!(columns(b"", all).unwrap(), None);
+        assert_eq!(columns(b"a,b\n1\n", |_| false).unwrap(), None);
     }
 
     #[test]

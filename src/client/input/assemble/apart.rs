@@ -6,8 +6,12 @@ use serde_json::value::RawValue;
 
 use super::{Content, Given};
 use crate::{
-    client::{input::ValueProblem, json, message::ModelMetadata},
-    tensor::Tensor,
+    client::{
+        input::{ValueProblem, table},
+        json,
+        message::{ModelMetadata, TensorMetadata},
+    },
+    tensor::{DataType, Tensor},
 };
 
 /// Takes a source that names its inputs apart: an archive of arrays, or a JSON object.
@@ -52,6 +56,47 @@ pub(super) fn several(given: &Given, model: &ModelMetadata) -> Option<Vec<(Strin
         }
         _ => None,
     }
+}
+
+/// Columns of a table that are inputs, and names of those that are none.
+pub(super) struct TableInputs {
+    pub(super) inputs: Vec<(String, Given)>,
+    pub(super) others: Vec<String>,
+}
+
+/// Takes a table apart whose columns are inputs of a model with several.
+pub(super) fn columns(
+    given: &Given,
+    model: &ModelMetadata,
+) -> Result<Option<TableInputs>, ValueProblem> {
+    let Content::Rows(text) = &given.content else {
+        return Ok(None);
+    };
+    if given.argument.name.is_some() || model.inputs.len() < 2 {
+        return Ok(None);
+    }
+    let Some(columns) = table::columns(text, |name| model.has_input(name))? else {
+        return Ok(None);
+    };
+    let (mut inputs, mut others) = (Vec::new(), Vec::new());
+    for column in columns {
+        let input = model.inputs.iter().find(|input| input.name == column.name);
+        let content = match input.map(TensorMetadata::dtype) {
+            // A file for an input of texts is one of them, and a column is a list.
+            Some(Some(DataType::String)) => Content::Json(serde_json::to_string(&column.cells)?),
+            Some(_) => Content::Rows(column.table.into()),
+            None => {
+                others.push(column.name);
+                continue;
+            }
+        };
+        let input = Given {
+            content,
+            ..given.clone()
+        };
+        inputs.push((column.name, input));
+    }
+    Ok(Some(TableInputs { inputs, others }))
 }
 
 /// Returns an error for an object of another command that has no values.

@@ -14,6 +14,7 @@ use crate::{
             audio::loudest,
             image::{ImageLoss, is_turned},
             remark::USUAL_RATE,
+            table::FirstLine,
         },
         output::number,
     },
@@ -313,11 +314,21 @@ impl Inputs {
         }
     }
 
-    /// Reports names of columns that are left out.
-    pub(super) fn hear_of_header(&self, header: Option<String>, source: &ElementSource) {
-        if let Some(first) = header {
+    /// Reports names of columns that are left out, or what may be such names and is sent.
+    pub(super) fn hear_of_first_line(&self, first: Option<FirstLine>, source: &ElementSource) {
+        let path = source.path().cloned();
+        match first {
+            Some(FirstLine::Names(first)) => self.remarks.hear(InputRemark::Headed { path, first }),
+            Some(FirstLine::Counted) => self.remarks.hear(InputRemark::CountedLine { path }),
+            None => {}
+        }
+    }
+
+    /// Reports columns of a table that are left out, since they are no inputs.
+    pub(super) fn hear_of_columns(&self, names: Vec<String>, source: &ElementSource) {
+        if !names.is_empty() {
             let path = source.path().cloned();
-            self.remarks.hear(InputRemark::Headed { path, first });
+            self.remarks.hear(InputRemark::Columns { path, names });
         }
     }
 

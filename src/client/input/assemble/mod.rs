@@ -8,7 +8,7 @@ mod turns;
 use std::{io::Read, path::Path};
 
 use self::{
-    apart::{no_answer, several},
+    apart::{TableInputs, columns, no_answer, several},
     filling::{is_open, with_rows},
     hearing::{Padding, not_finite},
 };
@@ -399,10 +399,17 @@ impl Inputs {
         Ok(made)
     }
 
-    /// Gives every input a name, and takes archives and objects of several inputs apart.
+    /// Gives every input a name, and takes archives, objects, and tables of several inputs apart.
     fn apart(&self, model: &ModelMetadata) -> Result<Vec<(String, Given)>, InputError> {
         let mut named = Vec::new();
         for given in self.given.iter().cloned() {
+            if let Some(TableInputs { inputs, others }) =
+                columns(&given, model).map_err(|problem| problem.of(&model.inputs[0].name))?
+            {
+                self.hear_of_columns(others, &given.argument.source);
+                named.extend(inputs);
+                continue;
+            }
             match (given.argument.name.clone(), several(&given, model)) {
                 (Some(name), _) => named.push((name, given)),
                 (None, Some(inputs)) => named.extend(inputs),
@@ -529,9 +536,9 @@ impl Inputs {
             Content::Rows(text) => match target.dtype_of_file() {
                 DataType::String => target.string(&text),
                 dtype => {
-                    let mut header = None;
-                    let rows = target.rows(&text, dtype, &mut header)?;
-                    self.hear_of_header(header, &argument.source);
+                    let mut first = None;
+                    let rows = target.rows(&text, dtype, &mut first)?;
+                    self.hear_of_first_line(first, &argument.source);
                     Ok(rows)
                 }
             },

@@ -4,7 +4,8 @@ use std::{io::Cursor, str::FromStr};
 
 use bytes::Bytes;
 use image::{
-    ColorType, DynamicImage, ImageDecoder, ImageReader, imageops::FilterType, metadata::Orientation,
+    ColorType, DynamicImage, GrayImage, ImageDecoder, ImageReader, Luma, imageops::FilterType,
+    metadata::Orientation,
 };
 use strum::{IntoStaticStr, VariantArray};
 
@@ -412,7 +413,7 @@ fn pixels(
     width: usize,
 ) -> Result<Vec<u8>, ValueProblem> {
     let image = if channels == 1 {
-        DynamicImage::ImageLuma8(image.into_luma8())
+        DynamicImage::ImageLuma8(grey(image))
     } else {
         DynamicImage::ImageRgb8(image.into_rgb8())
     };
@@ -427,6 +428,21 @@ fn pixels(
     }
     let resized = image.resize_exact(columns, rows, FilterType::Triangle);
     Ok(resized.into_bytes())
+}
+
+/// Returns the grey of each pixel: that of colors as OpenCV and Pillow weigh them, 0.299 of red, 0.587 of green, and
+/// 0.114 of blue.
+fn grey(image: DynamicImage) -> GrayImage {
+    if !image.color().has_color() {
+        return image.into_luma8();
+    }
+    let colors = image.into_rgb8();
+    let weighed = |x, y| {
+        let [red, green, blue] = colors.get_pixel(x, y).0.map(u32::from);
+        let value = (299 * red + 587 * green + 114 * blue + 500) / 1000;
+        Luma([u8::try_from(value).unwrap_or(u8::MAX)])
+    };
+    GrayImage::from_fn(colors.width(), colors.height(), weighed)
 }
 
 fn per_channel(

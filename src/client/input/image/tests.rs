@@ -38,6 +38,30 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
 }
 
 #[test]
+fn colors_become_the_grey_that_others_make_of_them() {
+    let mut image = RgbImage::new(5, 1);
+    let colors = [
+        [255, 0, 0],
+        [0, 255, 0],
+        [0, 0, 255],
+        [10, 20, 30],
+        [255, 255, 255],
+    ];
+    for (x, color) in (0..).zip(colors) {
+        image.put_pixel(x, 0, Rgb(color));
+    }
+    let options = ImageOptions::default();
+    let grey = options.tensor(
+        &png(&image),
+        DataType::U8,
+        Some(&shape(&[1, 1, 1, 5])),
+        &mut Vec::new(),
+    );
+    // As Pillow's `convert("L")` and OpenCV's `cvtColor` have them.
+    assert_eq!(numbers(&grey.unwrap()), [76.0, 150.0, 29.0, 18.0, 255.0]);
+}
+
+#[test]
 fn pixels_are_laid_out_as_the_shape_tells() {
     let planar = [10.0, 40.0, 20.0, 50.0, 30.0, 60.0];
     let interleaved = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
