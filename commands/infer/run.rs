@@ -234,7 +234,7 @@ impl Job {
         Ok(())
     }
 
-    /// Tells of a server that is not there yet that attempts begin with the first step.
+    /// Adds that attempts begin with the first step, where no server is there yet.
     fn not_tried_again(&self, failure: Failure) -> Failure {
         let retries = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.retries > 0);
         match retries && failure.kind() == FailureKind::Unreachable {
