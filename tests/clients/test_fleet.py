@@ -321,8 +321,9 @@ def test_two_replicas_serve(fleet, traffic):
         assert all(each["sequences"] for each in replicas.values()), replicas
 
 
-def test_load_brings_more(fleet, traffic):
-    """Twelve requests at once need four replicas."""
+@contextmanager
+def twelve_clients(fleet):
+    """Clients that need four replicas, until it is left; none of them is refused."""
     over = threading.Event()
     codes = []
 
@@ -331,24 +332,37 @@ def test_load_brings_more(fleet, traffic):
             codes.append(busy(f"127.0.0.1:{fleet.rest_port}", 5_000).status_code)
 
     threads = [threading.Thread(target=load) for _ in range(12)]
-    with undisturbed(traffic):
-        for thread in threads:
-            thread.start()
-        eventually("from two to four", lambda: fleet.ready(4), 20)
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
         over.set()
         for thread in threads:
             thread.join()
     assert set(codes) == {200}
 
 
+def test_load_brings_more(fleet, traffic):
+    """Twelve requests at once need four replicas."""
+    with undisturbed(traffic), twelve_clients(fleet):
+        eventually("from two to four", lambda: fleet.ready(4), 20)
+
+
 def test_a_replica_is_drained_before_it_goes(fleet, traffic):
     """The last one has a request that takes longer; it is answered, and only then the process ends."""
-    last = fleet.ready(4)[4]
     answer = []
-    address = f"{last['address']}:{last['rest_port']}"
-    slow = threading.Thread(target=lambda: answer.append(busy(address, 800_000)))
+    began = time.monotonic()
+    assert busy(f"127.0.0.1:{fleet.rest_port}", 20_000).status_code == 200
+    # For 15 s on this machine, which is longer than a replica without load stays.
+    steps = int(20_000 * 15 / (time.monotonic() - began))
     with undisturbed(traffic):
-        slow.start()
+        # The request comes while the load still holds its replica.
+        with twelve_clients(fleet):
+            last = eventually("four are there", lambda: fleet.ready(4))[4]
+            address = f"{last['address']}:{last['rest_port']}"
+            slow = threading.Thread(target=lambda: answer.append(busy(address, steps)))
+            slow.start()
         eventually("it is on its way out", lambda: fleet.replicas().get(4, {}).get("draining"))
         assert slow.is_alive(), "the request was over before anything was to see; it has to take longer"
         while slow.is_alive():
