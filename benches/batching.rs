@@ -67,8 +67,8 @@ pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     rows
 }
 
-/// Measures how near batches come to what the runtime gives in them, with all sides in turn; a request is as many tiny ones
-/// as `weight`.
+/// Measures how near batches come to what the runtime gives in them, with all sides in turn; an inference takes as long as
+/// `weight` tiny ones.
 fn bounds(
     runtime: &Runtime,
     model: &Model,

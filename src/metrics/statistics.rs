@@ -32,7 +32,8 @@ pub struct Statistics {
 pub struct Executions {
     /// Number of rows of each.
     pub rows: u64,
-    /// Number of rows of all of them. Large sizes are counted together, so that it may be less than those of each.
+    /// Sum of the rows of all of them. Sizes above 1024 are counted with the next power of two, so that it may be less than
+    /// `rows` times their number.
     pub all_rows: u64,
     /// Executions, and what came before their requests ran.
     pub prepare: Stage,

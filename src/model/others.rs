@@ -147,16 +147,9 @@ pub fn of_other_server(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
-    use super::super::repository::files;
-
-    fn touch(folder: &Path, names: &[&str]) {
-        fs::create_dir_all(folder).unwrap();
-        for name in names {
-            fs::write(folder.join(name), "").unwrap();
-        }
-    }
+    use super::super::repository::{files, tests::touch};
 
     #[test]
     fn models_of_other_servers_are_told_with_what_to_do() {

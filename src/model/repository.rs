@@ -352,12 +352,13 @@ fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, Rep
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{fs, path::Path};
 
     use super::{RepositoryError, files, files_as, survey, versions};
 
-    fn touch(folder: &Path, names: &[&str]) {
+    /// Makes a folder with empty files of these names.
+    pub(in crate::model) fn touch(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
         for name in names {
             fs::write(folder.join(name), "").unwrap();

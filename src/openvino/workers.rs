@@ -140,8 +140,8 @@ struct State {
     /// Runs that wait for a slot.
     queue: RunQueue<Run>,
     returns: ReturnRule,
-    /// The fewest runs that a slot waits for, if one does.
-    awaited: Option<usize>,
+    /// Numbers of runs that slots wait for.
+    awaited: Vec<usize>,
     idle: usize,
     threads: usize,
     closed: bool,
@@ -220,10 +220,8 @@ impl Workers {
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
         let mut state = self.shared.state.lock();
         let number = state.queue.push(run);
-        if state
-            .awaited
-            .is_some_and(|count| state.queue.len() >= count)
-        {
+        let present = state.queue.len();
+        if state.awaited.iter().any(|&target| present >= target) {
             self.shared.returned.notify_all();
         }
         drop(state);
@@ -342,14 +340,14 @@ impl Shared {
         answer();
         let deadline = Instant::now() + wait.limit;
         let mut state = self.state.lock();
-        let target = state.awaited.map_or(wait.target, |it| it.min(wait.target));
-        state.awaited = Some(target);
+        state.awaited.push(wait.target);
         while state.queue.len() < wait.target && !state.closed {
             if self.returned.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
         }
-        state.awaited = None;
+        let own = state.awaited.iter().position(|it| *it == wait.target);
+        own.map(|place| state.awaited.swap_remove(place));
         let present = state.queue.len();
         state.returns.ended(wait, present);
         drop(state);
