@@ -140,6 +140,9 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     if cli.quiet {
         ui::be_quiet();
     }
+    if is_serve {
+        serve::overridden(flags).iter().for_each(|it| ui::note(it));
+    }
     match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Infer(args) => infer::run(*args),

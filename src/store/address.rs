@@ -132,7 +132,15 @@ fn of_redis(text: &str) -> Option<String> {
         !name.is_empty() && name.chars().all(fits)
     };
     let is_port = port.parse::<u16>().is_ok();
-    (is_host(host) && is_port).then(|| format!("write redis://{host}:{port} for Redis"))
+    let hint = (is_host(host) && is_port).then(|| format!("write redis://{host}:{port} for Redis"));
+    // A bare word may be meant as either.
+    match text.contains([':', '.']) {
+        true => hint,
+        false => hint.map(|hint| match std::path::absolute(text) {
+            Ok(folder) => format!("{hint}, or file://{} for a folder", folder.display()),
+            Err(_) => hint,
+        }),
+    }
 }
 
 /// Returns the address that the path of a folder stands for.

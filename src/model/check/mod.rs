@@ -178,10 +178,18 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
     let allowed = &expected.shape.0;
     if shape.len() != allowed.len() {
         let text = "Invalid number of shape dimensions";
-        return Err(refused(
+        let error = refused(
             expected,
             format_args!("{text} - Expected: {}; Actual: {actual}", expected.shape),
-        ));
+        );
+        // Rows of one value are easily taken for values.
+        let is_short = shape.len() == 1
+            && dialect == Dialect::TensorFlowServing
+            && expected.shape.allows(&[shape[0], 1]);
+        return Err(match is_short {
+            true => error.with_more(" - each row is a list, such as [[1.0], [2.0]]"),
+            false => error,
+        });
     }
     if expected.shape.allows(&shape) {
         return Ok(shape);
