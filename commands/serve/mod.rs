@@ -43,7 +43,7 @@ use super::{
     ui::{self, OutputFormat},
 };
 
-pub(crate) use args::{ServeArgs, normalized, refuse_unmatched};
+pub(crate) use args::{ServeArgs, normalized, overridden, refuse_unmatched};
 pub(crate) use check::{is_asked as asks_for_document, of_failure as document_of};
 pub(crate) use directives::path_behind;
 

@@ -132,15 +132,12 @@ fn of_redis(text: &str) -> Option<String> {
         !name.is_empty() && name.chars().all(fits)
     };
     let is_port = port.parse::<u16>().is_ok();
-    let hint = (is_host(host) && is_port).then(|| format!("write redis://{host}:{port} for Redis"));
     // A bare word may be meant as either.
-    match text.contains([':', '.']) {
-        true => hint,
-        false => hint.map(|hint| match std::path::absolute(text) {
-            Ok(folder) => format!("{hint}, or file://{} for a folder", folder.display()),
-            Err(_) => hint,
-        }),
-    }
+    let more = match text.contains([':', '.']) {
+        true => "",
+        false => ", or file:///FOLDER for a folder",
+    };
+    (is_host(host) && is_port).then(|| format!("write redis://{host}:{port} for Redis{more}"))
 }
 
 /// Returns the address that the path of a folder stands for.
@@ -335,10 +332,10 @@ mod tests {
         redis://a,unix:///b: 
         memory://: leave sequence_store out, and sequences are in the memory of the server
         h:6379: write redis://h:6379 for Redis
-        localhost: write redis://localhost:6379 for Redis
+        localhost: write redis://localhost:6379 for Redis, or file:///FOLDER for a folder
         redis:h: write redis://h:6379 for Redis
         redis:h:1: write redis://h:1 for Redis
-        redis: write redis://redis:6379 for Redis
+        redis: write redis://redis:6379 for Redis, or file:///FOLDER for a folder
         h:x: 
         user:pass: 
         "

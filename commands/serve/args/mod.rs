@@ -547,12 +547,20 @@ mod tests {
             let args: Vec<OsString> = args.split(' ').map(OsString::from).collect();
             overridden(&args).join("\n")
         };
-        for args in ["--port 1 --port=1", "--port 1", "a b", "--metrics-enable --port 1"] {
+        for args in [
+            "--port 1 --port=1",
+            "--port 1",
+            "a b",
+            "--metrics-enable --port 1",
+        ] {
             assert_eq!(notes(args), "", "{args}");
         }
         insta::assert_snapshot!(
             notes("--model_path a --port 1 --model-path=b --port=2 --model_path a"),
-            @""
+            @"
+        note: --model-path is given more than once, and only the last value counts: a; `ovms serve PATH PATH` serves several models
+        note: --port is given more than once, and only the last value counts: 2
+        "
         );
     }
 

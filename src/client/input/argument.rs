@@ -78,7 +78,7 @@ pub enum ArgumentError {
     PatternKind(String),
     /// An image or a sound of a format that is not read.
     #[error(
-        "found the name `{path}` of a format that is not read, expected {expected}; `{command}` converts it"
+        "found the file `{path}`, whose format is not read, expected {expected}; `{command}` converts it"
     )]
     OtherFormat {
         /// The file.
@@ -102,7 +102,7 @@ pub enum ArgumentError {
     StdinKind,
     /// A table or an array that another program keeps in a form of its own.
     #[error(
-        "found the name `{path}` of a format that is not read, expected .npy or .csv; `{command}` in Python writes it"
+        "found the file `{path}`, whose format is not read, expected .npy or .csv; `{command}` in Python writes it"
     )]
     OtherTable {
         /// The file.
@@ -502,12 +502,12 @@ mod tests {
             ),
             (
                 "@a.parquet",
-                "found the name `a.parquet` of a format that is not read, expected .npy or .csv; \
+                "found the file `a.parquet`, whose format is not read, expected .npy or .csv; \
                  `frame.to_csv(\"rows.csv\", index=False)` in Python writes it",
             ),
             (
                 "@a.PKL",
-                "found the name `a.PKL` of a format that is not read, expected .npy or .csv; `numpy.save(\"rows.npy\", array)` \
+                "found the file `a.PKL`, whose format is not read, expected .npy or .csv; `numpy.save(\"rows.npy\", array)` \
                  in Python writes it",
             ),
             (
@@ -541,17 +541,17 @@ mod tests {
             ),
             (
                 "x=@photos/a.WebP",
-                "found the name `photos/a.WebP` of a format that is not read, expected PNG or JPEG (.png, \
+                "found the file `photos/a.WebP`, whose format is not read, expected PNG or JPEG (.png, \
                  .jpg, .jpeg); `magick photos/a.WebP photos/a.png` converts it",
             ),
             (
                 "@my photos/*.gif",
-                "found the name `my photos/*.gif` of a format that is not read, expected PNG or JPEG (.png, \
+                "found the file `my photos/*.gif`, whose format is not read, expected PNG or JPEG (.png, \
                  .jpg, .jpeg); `magick FILE.gif FILE.png` converts it",
             ),
             (
                 "@a.mp3",
-                "found the name `a.mp3` of a format that is not read, expected WAV or raw samples (.wav, \
+                "found the file `a.mp3`, whose format is not read, expected WAV or raw samples (.wav, \
                  .pcm, .f32); `ffmpeg -i a.mp3 a.wav` converts it",
             ),
         ] {

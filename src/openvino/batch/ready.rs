@@ -305,13 +305,7 @@ impl Loading<'_, '_> {
             })?);
             match search.measured(took) {
                 Verdict::Dropped => slot.remove_batch(place),
-                Verdict::Kept(spare) => {
-                    models.push(model);
-                    if let Some(spare) = spare {
-                        models.remove(spare);
-                        slot.remove_batch(spare);
-                    }
-                }
+                Verdict::Kept => models.push(model),
             }
             // The next one takes about twice as long as the one before.
             next = started.elapsed() * 2;

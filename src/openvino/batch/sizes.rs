@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of sizes of a model: each is another compiled model, as those for other shapes are.
-pub const MAX_BATCH_SIZES: usize = 3;
+/// Maximum number of sizes of a model: each is another compiled model, as those for other shapes are, and memory
+/// may bound them sooner.
+pub const MAX_BATCH_SIZES: usize = 5;
 
 /// Sizes that are measured.
-pub(super) const CANDIDATES: [usize; 5] = [2, 4, 8, 16, 32];
+pub(super) const CANDIDATES: [usize; MAX_BATCH_SIZES] = [2, 4, 8, 16, 32];
+
+/// Maximum number of sizes of a configured maximum, which nothing says to be worth their memory.
+const MAX_FRACTIONS: usize = 3;
 
 /// Least throughput of a batch, of that of requests alone. What a request costs beside its inference makes
 /// less of a gain, and measurements vary.
@@ -41,7 +45,7 @@ impl BatchSizes {
     /// Makes the sizes of a configured maximum: that, and fractions of it, so that few rows do not run in a
     /// large batch.
     pub(crate) fn up_to(most: usize) -> Self {
-        let fractions = (0..MAX_BATCH_SIZES).map(|step| most >> (2 * step));
+        let fractions = (0..MAX_FRACTIONS).map(|step| most >> (2 * step));
         let mut list: Vec<BatchSize> = fractions
             .filter(|rows| *rows > 1)
             .map(|rows| BatchSize { rows, took: None })
@@ -105,8 +109,8 @@ pub(super) struct SizeSearch {
 /// Verdict on a candidate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is kept; and the one at this place is one too many.
-    Kept(Option<usize>),
+    /// It gives more than smaller ones.
+    Kept,
     /// It gives no more than smaller ones.
     Dropped,
 }
@@ -155,14 +159,7 @@ impl SizeSearch {
             rows,
             took: Some(took),
         });
-        if list.len() <= MAX_BATCH_SIZES {
-            return Verdict::Kept(None);
-        }
-        // The one whose neighbours are nearest is missed least.
-        let apart = |place: &usize| list[place + 1].rows / list[place - 1].rows;
-        let spare = (1..list.len() - 1).min_by_key(apart).unwrap_or(0);
-        list.remove(spare);
-        Verdict::Kept(Some(spare))
+        Verdict::Kept
     }
 
     /// Returns the sizes that are kept, and drops what was made for those that no longer gain enough, since one row
@@ -213,15 +210,15 @@ mod tests {
         search.alone_again(micros(1000));
         search.alone_again(micros(4000));
         assert_eq!(search.measured(micros(2000)), Verdict::Dropped);
-        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept);
     }
 
     #[test]
     fn sizes_that_gain_nothing_after_all_are_dropped_with_what_was_made_for_them() {
         let mut search = SizeSearch::new(micros(2000));
-        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept);
         search.alone_again(micros(1000));
-        assert_eq!(search.measured(micros(2000)), Verdict::Kept(None));
+        assert_eq!(search.measured(micros(2000)), Verdict::Kept);
         let mut made = vec!["two", "four"];
         let found = search.found(&mut made);
         assert_eq!((found.list[0].rows, &made[..]), (4, &["four"][..]));
@@ -247,16 +244,16 @@ mod tests {
             &[(64, 5000)],
             &[(2, 0)],
             &[(2, 1999)],
-            &[(2, 1500), (4, 2500), (8, 4000), (16, 6000)],
+            &[(2, 1500), (4, 2500), (8, 4000), (8, 4000)],
         ] {
             assert!(!of(wrong).are_found(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn no_more_sizes_are_kept_than_allowed() {
+    fn each_size_that_gains_is_kept() {
         let sizes = found(1000, &[1010, 1020, 1040, 1080, 1160]);
-        assert_eq!(sizes, (vec![2, 8, 32], 5));
+        assert_eq!(sizes, (vec![2, 4, 8, 16, 32], 5));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use super::sizes::BatchSizes;
+use super::sizes::{BatchSizes, CANDIDATES};
 use crate::openvino::{
     load::{self, Load},
     runtime,
@@ -29,7 +29,7 @@ pub(super) struct StoredSizes(PathBuf);
 
 impl StoredSizes {
     /// Names the file by all that the measurements depend on: the model's files, the options of the load, the
-    /// runtime, and the machine.
+    /// runtime, the machine, and the sizes that are measured.
     pub(super) fn new(folder: &str, load: &Load<'_>) -> Self {
         let options = load.options;
         let facts = (
@@ -41,6 +41,7 @@ impl StoredSizes {
             (&options.batch, &options.shapes, &options.layouts),
             &options.preprocessing,
             (runtime::version(), env!("CARGO_PKG_VERSION"), machine()),
+            CANDIDATES,
         );
         let digest = digest(&SHA256, format!("{facts:?}").as_bytes());
         let digits = digest.as_ref().iter().take(8);
