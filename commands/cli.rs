@@ -141,7 +141,9 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
         ui::be_quiet();
     }
     if is_serve {
-        serve::overridden(flags).iter().for_each(|it| ui::note(it));
+        serve::overridden(flags)
+            .iter()
+            .for_each(|note| ui::note(note));
     }
     match cli.command {
         Command::Serve(args) => serve::run(*args),

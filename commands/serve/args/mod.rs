@@ -1,6 +1,7 @@
 //! The command line of `ovms serve`: the table of flags as arguments.
 
 mod elsewhere;
+mod overridden;
 
 use std::{
     any::TypeId,
@@ -22,6 +23,7 @@ use ovms::{
 use serde_json::Value;
 
 use self::elsewhere::elsewhere;
+pub(crate) use self::overridden::overridden;
 use super::path_behind;
 use crate::{
     completions::{names, usual},
@@ -317,39 +319,6 @@ pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     words.flatten().collect()
 }
 
-/// Returns a note of each flag whose values differ, of which only the last one counts.
-pub(crate) fn overridden(args: &[OsString]) -> Vec<String> {
-    let command = ServeArgs::augment_args(Command::new("serve"));
-    let mut values: Vec<(&str, OsString, bool)> = Vec::new();
-    for TypedArg { words, text, flag } in typed(&command, args) {
-        let Some(long) = flag.and_then(Arg::get_long) else {
-            continue;
-        };
-        let value = match text.split_once('=') {
-            Some((_, value)) => value.into(),
-            None => words.get(1).cloned().unwrap_or_default(),
-        };
-        match values.iter_mut().find(|(name, ..)| *name == long) {
-            Some((_, last, differs)) => {
-                *differs |= *last != value;
-                *last = value;
-            }
-            None => values.push((long, value, false)),
-        }
-    }
-    let differing = values.into_iter().filter(|(.., differs)| *differs);
-    differing
-        .map(|(long, last, _)| {
-            let more = match long {
-                "model-path" => "; `ovms serve PATH PATH` serves several models",
-                _ => "",
-            };
-            let last = last.to_string_lossy();
-            format!("note: --{long} is given more than once, and only the last value counts: {last}{more}")
-        })
-        .collect()
-}
-
 /// Returns whether a flag takes text, unless an empty value is meaningful.
 fn is_text(flag: &Arg) -> bool {
     let value = flag.get_value_parser().type_id();
@@ -511,7 +480,7 @@ fn is_slip(typed: &str, known: &str) -> bool {
 mod tests {
     use std::ffi::OsString;
 
-    use super::{normalized, overridden, refuse_unmatched, whole};
+    use super::{normalized, refuse_unmatched, whole};
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
@@ -539,29 +508,6 @@ mod tests {
             let args: Vec<&str> = kept.split(' ').collect();
             assert_eq!(left(&args), kept);
         }
-    }
-
-    #[test]
-    fn values_that_others_override_are_noted() {
-        let notes = |args: &str| {
-            let args: Vec<OsString> = args.split(' ').map(OsString::from).collect();
-            overridden(&args).join("\n")
-        };
-        for args in [
-            "--port 1 --port=1",
-            "--port 1",
-            "a b",
-            "--metrics-enable --port 1",
-        ] {
-            assert_eq!(notes(args), "", "{args}");
-        }
-        insta::assert_snapshot!(
-            notes("--model_path a --port 1 --model-path=b --port=2 --model_path a"),
-            @"
-        note: --model-path is given more than once, and only the last value counts: a; `ovms serve PATH PATH` serves several models
-        note: --port is given more than once, and only the last value counts: 2
-        "
-        );
     }
 
     #[test]

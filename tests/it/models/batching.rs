@@ -326,7 +326,7 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     assert!(measured.contains(" s; kept: "), "{measured}");
     match &first.dynamic_batching {
         // On any machine, whatever it does beside.
-        Some(batching) => assert!((1..=3).contains(&batching.preferred_batch_size.len())),
+        Some(batching) => assert!((1..=5).contains(&batching.preferred_batch_size.len())),
         None => drop(server.wait_log("dynamic_batching is off: batches are no faster here")),
     }
     let calls: Vec<Call<'_>> = (0..8).map(|it| grpc.call(numbered(it))).collect();
