@@ -90,7 +90,22 @@ pub(super) fn check(status: ov_status_e) -> Result<()> {
     if status == ov_status_e::OK {
         return Ok(());
     }
-    InferenceError::convert(status, openvino::get_last_error_message())
+    InferenceError::convert(status, last_message())
+}
+
+/// Returns the runtime's last message of this thread. The C interface gives a copy of it, which the `openvino` crate does
+/// not free.
+fn last_message() -> Option<String> {
+    // SAFETY: the pointer is null, or that of a text that ends with a zero byte and is ours to free, once.
+    unsafe {
+        let text = sys::ov_get_last_err_msg();
+        if text.is_null() {
+            return None;
+        }
+        let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+        sys::ov_free(text);
+        Some(copy)
+    }
 }
 
 /// Makes an error for an argument that the C interface cannot take.

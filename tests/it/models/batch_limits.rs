@@ -10,7 +10,7 @@ use crate::support::{
     Server, cli,
     grpc::{self, Grpc},
     http::get,
-    infer, model,
+    infer, memory, model,
     pipelines::{Config, request},
 };
 
@@ -65,6 +65,27 @@ fn a_request_that_fails_alone_fails_in_a_batch_each_time_and_alone() {
         [32.0, 0.0, 20.0, 32.0]
     );
     assert_eq!(sizes(&grpc, "bag"), [(1, 15), (4, 1)], "batches go on");
+}
+
+#[test]
+fn inferences_that_fail_leave_nothing_in_memory() {
+    // The message of each takes a third of a kilobyte of the runtime's memory, and a kilobyte in a batch.
+    const FAILURES: usize = 4000;
+    let server = serve("bag", r#"{"max_batch":2,"max_delay_us":100}"#);
+    let grpc = Grpc::connect(&server);
+    let fail = |count: usize| {
+        for _ in 0..count / 8 {
+            let calls: Vec<_> = (0..8).map(|_| grpc.call(ids([8, 0]))).collect();
+            for call in calls {
+                call.wait().unwrap_err();
+            }
+        }
+    };
+    fail(FAILURES / 4);
+    let before = memory(&server, "RssAnon:");
+    fail(FAILURES);
+    let more = memory(&server, "RssAnon:").saturating_sub(before);
+    assert!(more < 1 << 20, "{more} bytes after {FAILURES} failures");
 }
 
 #[test]
