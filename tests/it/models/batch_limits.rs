@@ -10,8 +10,9 @@ use crate::support::{
     Server, cli,
     grpc::{self, Grpc},
     http::get,
-    infer, memory, model,
+    infer, model,
     pipelines::{Config, request},
+    server::memory,
 };
 
 /// Makes a request to `bag`.
