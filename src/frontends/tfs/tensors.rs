@@ -153,21 +153,19 @@ fn half(dtype: DataType, patterns: &[i32]) -> Data {
 
 /// Writes a response.
 pub(super) fn encode(response: InferResponse) -> PredictResponse {
-    let outputs: BTreeMap<_, _> = response
-        .outputs
-        .into_iter()
-        .map(|(name, tensor)| {
-            let is_id = name == SEQUENCE_ID && tensor.dtype() == DataType::U64;
-            let mut output = encode_output(tensor);
-            if is_id {
-                // Clients read it as they write it.
-                let id = output.tensor_content.split_off(0);
-                let numbers = id.chunks_exact(8).filter_map(|id| id.try_into().ok());
-                output.uint64_val = numbers.map(u64::from_le_bytes).collect();
-            }
-            (name, output)
-        })
-        .collect();
+    // Collected, they would be in a list first, and sorted.
+    let mut outputs = BTreeMap::new();
+    for (name, tensor) in response.outputs {
+        let is_id = name == SEQUENCE_ID && tensor.dtype() == DataType::U64;
+        let mut output = encode_output(tensor);
+        if is_id {
+            // Clients read it as they write it.
+            let id = output.tensor_content.split_off(0);
+            let numbers = id.chunks_exact(8).filter_map(|id| id.try_into().ok());
+            output.uint64_val = numbers.map(u64::from_le_bytes).collect();
+        }
+        outputs.insert(name, output);
+    }
     PredictResponse {
         outputs,
         model_spec: None,
