@@ -140,10 +140,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failur
     if cli.quiet {
         ui::be_quiet();
     }
-    if is_serve {
-        serve::overridden(flags)
-            .iter()
-            .for_each(|note| ui::note(note));
+    if let Some(note) = serve::overridden(flags).filter(|_| is_serve) {
+        ui::note(&note);
     }
     match cli.command {
         Command::Serve(args) => serve::run(*args),

@@ -267,6 +267,16 @@ struct TypedArg<'a> {
     flag: Option<&'a Arg>,
 }
 
+impl TypedArg<'_> {
+    /// Returns the value, behind `=` or in a word of its own.
+    fn value(&self) -> Option<Cow<'_, str>> {
+        match self.text.split_once('=') {
+            Some((_, value)) => Some(value.into()),
+            None => Some(self.words.get(1)?.to_string_lossy()),
+        }
+    }
+}
+
 /// Parts flags from other words. What follows one that takes text is its value, whatever it looks like.
 fn typed<'a>(command: &'a Command, args: &'a [OsString]) -> impl Iterator<Item = TypedArg<'a>> {
     let mut rest = args;
@@ -299,10 +309,7 @@ pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<TypedArg<'_>> = Vec::new();
     for arg in typed(&command, args) {
-        let is_empty = match arg.text.split_once('=') {
-            Some((_, value)) => value.is_empty(),
-            None => arg.words.get(1).is_some_and(|value| value.is_empty()),
-        };
+        let is_empty = arg.value().is_some_and(|value| value.is_empty());
         match arg.flag.filter(|flag| is_empty && is_text(flag)) {
             Some(flag) => kept.retain(|earlier| earlier.flag != Some(flag)),
             None => kept.push(arg),
@@ -399,19 +406,16 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
     let mut parted = Vec::new();
     let mut optional = None;
     let (mut has_flags, mut takes_paths) = (false, true);
-    let mut repository: Option<Cow<'_, str>> = None;
-    for TypedArg { words, text, flag } in typed(&command, args) {
+    let mut repository: Option<String> = None;
+    for arg in typed(&command, args) {
+        let (text, flag) = (&*arg.text, arg.flag);
         let before = optional.take();
         let leads = !has_flags;
         has_flags |= text.starts_with('-');
         if let Some(flag) = flag {
             takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
             if flag.get_id() == REPOSITORY {
-                let value = match text.split_once('=') {
-                    Some((_, value)) => Some(Cow::from(value.to_owned())),
-                    None => words.get(1).map(|value| value.to_string_lossy()),
-                };
-                let value = value.unwrap_or_default();
+                let value = arg.value().unwrap_or_default().into_owned();
                 match &repository {
                     Some(first) if *first != value => return Err(two_repositories(first, &value)),
                     _ => repository = Some(value),
@@ -422,7 +426,7 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
                 .filter(|_| !takes_text(flag) && !text.contains('='));
             continue;
         }
-        match (before, &*text) {
+        match (before, text) {
             (Some(flag), "true" | "false" | "True" | "False") => parted.push(format!(
                 "write `--{flag}={text}` in place of `--{flag} {text}`"
             )),
@@ -433,11 +437,11 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
         }
         let name = text.split('=').next().unwrap_or_default();
         let is_common =
-            matches!(&*text, "-h" | "-q") || matches!(name, "--help" | "--version" | "--quiet");
+            matches!(text, "-h" | "-q") || matches!(name, "--help" | "--version" | "--quiet");
         if !is_common {
-            let is_path = is_path(&text, leads);
+            let is_path = is_path(text, leads);
             paths += usize::from(is_path);
-            unmatched.push(text.into_owned());
+            unmatched.push(text.to_owned());
         }
     }
     if unmatched.is_empty() || (takes_paths && paths == unmatched.len()) {

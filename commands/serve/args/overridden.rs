@@ -4,18 +4,15 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
-use super::{ServeArgs, TypedArg, typed};
+use super::{ServeArgs, typed};
 
 /// Returns a note if `--model-path` has several values, of which the last one counts, as for the C++ server. Other flags are
 /// given again on purpose, behind those of a script.
 pub(crate) fn overridden(args: &[OsString]) -> Option<String> {
     let command = ServeArgs::augment_args(Command::new("serve"));
-    let paths = typed(&command, args).filter_map(|TypedArg { words, text, flag }| {
-        flag.filter(|flag| flag.get_id() == "model_path")?;
-        match text.split_once('=') {
-            Some((_, value)) => Some(value.to_owned()),
-            None => Some(words.get(1)?.to_string_lossy().into_owned()),
-        }
+    let paths = typed(&command, args).filter_map(|arg| {
+        arg.flag.filter(|flag| flag.get_id() == "model_path")?;
+        Some(arg.value()?.into_owned())
     });
     let paths: Vec<String> = paths.collect();
     let last = paths.last()?;

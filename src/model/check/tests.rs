@@ -5,7 +5,7 @@ use crate::{
     budget::Budget,
     error::Result,
     openvino::SlotInput,
-    request::{Data, Declared, InferRequest, InputTensor},
+    request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit},
 };
@@ -120,6 +120,31 @@ fn each_error_has_its_text() {
     Invalid number of values in tensor proto container - Expected: 2 values; Actual: 0 values; input name: b
     Invalid value in tensor proto container - 300 does not fit INT8; input name: b
     ");
+}
+
+#[test]
+fn values_in_place_of_rows_of_one_have_a_hint() {
+    let mut column = info();
+    column.inputs[0].shape.0[1] = Dim::Fixed(1);
+    let error = |info: &ServableInfo, dialect: Dialect, shape: &[i64]| {
+        let asked = InferRequest {
+            dialect,
+            ..request("FP32", shape, raw(12))
+        };
+        check(info, asked).unwrap_err().message().to_owned()
+    };
+    let tfs = Dialect::TensorFlowServing;
+    insta::assert_snapshot!(
+        error(&column, tfs, &[3]),
+        @"Invalid number of shape dimensions - Expected: ([1~4],1); Actual: (3); input name: b - each row is a list, such as [[1.0], [2.0]]"
+    );
+    for other in [
+        error(&column, Dialect::KServe, &[3]),
+        error(&column, tfs, &[3, 1, 1]),
+        error(&info(), tfs, &[3]),
+    ] {
+        assert!(other.ends_with("; input name: b"), "{other}");
+    }
 }
 
 #[test]

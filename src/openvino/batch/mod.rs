@@ -22,12 +22,12 @@ use std::{
     time::Duration,
 };
 
+pub use self::memory::batch_budget;
 use self::{choice::SizeChoice, model::BatchModel, sizes::BatchSizes};
 pub(super) use self::{
     memory::BatchMemory,
     returns::{ReturnRule, ReturnWait},
 };
-pub use self::{memory::batch_budget, sizes::MAX_BATCH_SIZES};
 use crate::budget::Charge;
 
 /// Batching of one model, as it was loaded.

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of sizes of a model: each is another compiled model, as those for other shapes are, and memory
-/// may bound them sooner.
-pub const MAX_BATCH_SIZES: usize = 5;
-
-/// Sizes that are measured.
-pub(super) const CANDIDATES: [usize; MAX_BATCH_SIZES] = [2, 4, 8, 16, 32];
+/// Sizes that are measured. Each is another compiled model, as those for other shapes are, so that memory may bound them.
+pub(super) const CANDIDATES: [usize; 5] = [2, 4, 8, 16, 32];
 
 /// Maximum number of sizes of a configured maximum, which nothing says to be worth their memory.
 const MAX_FRACTIONS: usize = 3;
@@ -68,8 +64,7 @@ impl BatchSizes {
     /// Returns whether a search can have found these.
     pub(super) fn are_found(&self) -> bool {
         let mut rows = self.list.iter().map(|size| size.rows);
-        self.list.len() <= MAX_BATCH_SIZES
-            && rows.clone().is_sorted_by(|one, other| one < other)
+        rows.clone().is_sorted_by(|one, other| one < other)
             && rows.all(|rows| CANDIDATES.contains(&rows))
             && self.gains().count() == self.list.len()
             && self
@@ -190,7 +185,7 @@ mod tests {
             search.measured(micros(took[tried]));
             tried += 1;
         }
-        let found = search.found(&mut vec![(); MAX_BATCH_SIZES]);
+        let found = search.found(&mut vec![(); CANDIDATES.len()]);
         (found.list.iter().map(|size| size.rows).collect(), tried)
     }
 

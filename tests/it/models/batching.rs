@@ -323,12 +323,22 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     let begun = "measuring batches of 2, 4, 8, 16, 32 rows, for 10s at most model=\"perceptron\"";
     server.wait_log(begun);
     let measured = server.wait_log("measured batches in ");
-    assert!(measured.contains(" s; kept: "), "{measured}");
-    match &first.dynamic_batching {
-        // On any machine, whatever it does beside.
-        Some(batching) => assert!((1..=5).contains(&batching.preferred_batch_size.len())),
-        None => drop(server.wait_log("dynamic_batching is off: batches are no faster here")),
-    }
+    // On any machine, whatever it does beside.
+    let kept = match &first.dynamic_batching {
+        Some(batching) => {
+            let sizes = &batching.preferred_batch_size;
+            let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            format!("{} rows", sizes.join(", "))
+        }
+        None => {
+            server.wait_log("dynamic_batching is off: batches are no faster here");
+            "none".to_owned()
+        }
+    };
+    assert!(
+        measured.contains(&format!(" s; kept: {kept}")),
+        "{measured}"
+    );
     let calls: Vec<Call<'_>> = (0..8).map(|it| grpc.call(numbered(it))).collect();
     let answers: Vec<_> = calls.into_iter().map(|call| outputs(call.wait())).collect();
     for (number, answer) in (0..).zip(answers) {
