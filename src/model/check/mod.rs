@@ -14,7 +14,7 @@ use crate::{
     openvino::{InputData, SlotInput},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, ShapeText, byte_size, elements, images::PixelLimit},
+    tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
 };
 
 /// Returns whether validating a request may take longer than an async worker should be held up:
@@ -185,7 +185,7 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
         // Rows of one value are easily taken for values.
         let is_short = shape.len() == 1
             && dialect == Dialect::TensorFlowServing
-            && expected.shape.allows(&[shape[0], 1]);
+            && matches!(allowed[..], [_, Dim::Fixed(1)]);
         return Err(match is_short {
             true => error.with_more(" - each row is a list, such as [[1.0], [2.0]]"),
             false => error,
