@@ -26,8 +26,8 @@ pub(crate) const ORIGIN: RequestOrigin = RequestOrigin {
     interface: Interface::Grpc,
 };
 
-/// Time limit for custom nodes and handlers to finish.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for custom nodes and handlers to finish; the server gives a handler as much.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pipeline or graph that is ready to run.
 pub(crate) struct LocalServable<D> {
@@ -92,7 +92,7 @@ impl<D> LocalServable<D> {
         })
     }
 
-    /// Waits for custom nodes and handlers to finish, within a limit or 5 s.
+    /// Waits for custom nodes and handlers to finish, within a limit or 10 s.
     pub(crate) async fn close(self, limit: Option<Duration>) {
         drop(self.definition);
         close(&self.engine, limit.unwrap_or(CLOSE_LIMIT)).await;

@@ -125,8 +125,8 @@ impl SizeSearch {
 
     /// Returns the next candidate; `None` once larger ones are not expected to give more.
     pub(super) fn candidate(&self) -> Option<usize> {
-        // Small ones may gain nothing where a larger one does.
-        let most = if self.found.list.is_empty() { 3 } else { 1 };
+        // Small ones may gain nothing where a larger one does, and other work may have disturbed one of them.
+        let most = if self.found.list.is_empty() { 3 } else { 2 };
         let next = CANDIDATES.get(self.next).copied();
         next.filter(|_| self.worse < most)
     }
@@ -136,21 +136,26 @@ impl SizeSearch {
         self.found.alone = self.found.alone.min(took);
     }
 
-    /// Takes in how long the candidate takes.
-    pub(super) fn measured(&mut self, took: Duration) -> Verdict {
-        let rows = CANDIDATES[self.next];
-        self.next += 1;
-        let list = &mut self.found.list;
-        let least = match list.last() {
+    /// Returns whether the candidate gives more than smaller ones if it takes so long.
+    pub(super) fn gains(&self, took: Duration) -> bool {
+        let least = match self.found.list.last() {
             Some(size) => rate(size.rows, size.took.unwrap_or_default()) * MORE,
             None => rate(1, self.found.alone) * GAIN,
         };
-        if rate(rows, took) < least {
+        rate(CANDIDATES[self.next], took) >= least
+    }
+
+    /// Takes in how long the candidate takes.
+    pub(super) fn measured(&mut self, took: Duration) -> Verdict {
+        let gains = self.gains(took);
+        let rows = CANDIDATES[self.next];
+        self.next += 1;
+        if !gains {
             self.worse += 1;
             return Verdict::Dropped;
         }
         self.worse = 0;
-        list.push(BatchSize {
+        self.found.list.push(BatchSize {
             rows,
             took: Some(took),
         });
@@ -191,12 +196,23 @@ mod tests {
 
     #[test]
     fn sizes_that_lose_are_not_kept_and_larger_ones_not_tried() {
-        // A convolution: 1.36 times at 4, less at 8.
-        assert_eq!(found(1000, &[1700, 2940, 8000]), (vec![2, 4], 3));
-        assert_eq!(found(1000, &[2000, 2940, 8000]), (vec![4], 3));
+        // A convolution: 1.36 times at 4, less at 8 and 16.
+        let sizes = found(1000, &[1700, 2940, 8000, 30_000]);
+        assert_eq!(sizes, (vec![2, 4], 4));
+        let sizes = found(1000, &[2000, 2940, 8000, 30_000]);
+        assert_eq!(sizes, (vec![4], 4));
         // Small ones take other paths of the runtime.
-        assert_eq!(found(1000, &[2300, 3800, 3400, 8000]), (vec![8], 4));
+        assert_eq!(
+            found(1000, &[2300, 3800, 3400, 8000, 30_000]),
+            (vec![8], 5)
+        );
         assert_eq!(found(1000, &[2000, 3900, 7900]), (vec![], 3), "none gains");
+    }
+
+    #[test]
+    fn a_size_that_was_disturbed_does_not_end_the_search() {
+        let sizes = found(1000, &[1100, 4000, 2400, 4200, 8200]);
+        assert_eq!(sizes, (vec![2, 8, 16], 5));
     }
 
     #[test]
