@@ -138,6 +138,7 @@ pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
 }
 
 /// Sizes, and a compiled model for each.
+#[derive(Default)]
 struct PreparedBatches {
     sizes: BatchSizes,
     models: Vec<BatchModel>,
@@ -149,7 +150,8 @@ struct PreparedBatches {
 enum Search {
     /// Its time was over before it had found any.
     Late,
-    Over(PreparedBatches),
+    /// Sizes that are kept, and the number of candidates that need not be tried again.
+    Over(PreparedBatches, usize),
 }
 
 impl Loading<'_, '_> {
@@ -216,59 +218,77 @@ impl Loading<'_, '_> {
         self.refuse()?;
         let stored = self.cache.map(|folder| StoredSizes::new(folder, self.load));
         let known = stored.as_ref().and_then(StoredSizes::read);
-        let measured = match known {
+        let (known, tried) = match known {
             Some(Measured {
                 refused: Some(reason),
                 ..
-            }) => {
-                return Err(ModelLoadError::unfit(reason));
-            }
-            Some(Measured { sizes, .. }) => return self.compiled(sizes, &mut slot),
-            None => match self.measure(slot) {
-                // It says nothing of the next start, so it is not stored.
-                Ok(Search::Late) => {
-                    let text = "measuring them takes more than";
-                    return Err(ModelLoadError::unfit(format!(
-                        "{text} {LIMIT:?}; max_batch in place of auto sets a size without a measurement"
-                    )));
+            }) => return Err(ModelLoadError::unfit(reason)),
+            Some(Measured { sizes, tried, .. }) => {
+                let known = self.compiled(sizes, &mut slot)?;
+                if tried >= CANDIDATES.len() || known.limit.is_some() {
+                    return Ok(known);
                 }
-                Ok(Search::Over(found)) => Ok(found),
-                Err(error) => Err(error),
-            },
+                (known, tried)
+            }
+            None => (PreparedBatches::default(), 0),
+        };
+        let measured = match self.measure(slot, known, tried) {
+            // It says nothing of the next start, so it is not stored.
+            Ok(Search::Late) => {
+                let text = "measuring them takes more than";
+                return Err(ModelLoadError::unfit(format!(
+                    "{text} {LIMIT:?}; max_batch in place of auto sets a size without a measurement"
+                )));
+            }
+            Ok(Search::Over(found, tried)) => Ok((found, tried)),
+            Err(error) => Err(error),
         };
         // Another limit of memory is no other machine, so that what it has kept from being measured is not stored.
-        let is_limited = matches!(&measured, Ok(found) if found.limit.is_some());
+        let is_limited = matches!(&measured, Ok((found, _)) if found.limit.is_some());
         if let Some(stored) = stored.filter(|_| !is_limited) {
             stored.write(&match &measured {
-                Ok(found) => Measured {
+                Ok((found, tried)) => Measured {
                     refused: None,
                     sizes: found.sizes.clone(),
+                    tried: *tried,
                 },
                 Err(error) => Measured {
                     refused: Some(chain(error)),
                     sizes: BatchSizes::default(),
+                    tried: CANDIDATES.len(),
                 },
             });
         }
-        measured
+        measured.map(|(found, _)| found)
     }
 
-    /// Measures one size after the other.
-    fn measure(&mut self, mut slot: Slot) -> Result<Search, ModelLoadError> {
+    /// Measures one size after the other, from where an earlier search has ended.
+    fn measure(
+        &mut self,
+        mut slot: Slot,
+        known: PreparedBatches,
+        tried: usize,
+    ) -> Result<Search, ModelLoadError> {
         let (model, begun) = (self.load.name, Instant::now());
-        let tried = listed(&CANDIDATES);
+        let candidates = &CANDIDATES[tried..];
         tracing::info!(
             model,
-            "measuring batches of {tried} rows, for {LIMIT:?} at most"
+            "measuring batches of {} rows, for {LIMIT:?} at most",
+            listed(candidates)
         );
         let wanted: Vec<usize> = (0..self.outputs.len()).collect();
         let mut seed = 1;
         let request = self.request(&mut seed)?;
         let alone = fastest(|| slot.infer(None, &request, &wanted, None).map(drop))?;
-        let mut search = SizeSearch::new(alone);
-        let (mut models, mut limit) = (Vec::new(), None);
+        let (mut models, mut limit) = (known.models, None);
+        let mut search = match tried {
+            0 => SizeSearch::new(alone),
+            _ => SizeSearch::after(known.sizes, tried),
+        };
+        search.alone_again(alone);
         // What the first one takes at least: its rows in a batch and alone, to compare them, and in two more batches.
-        let mut next = alone * 4 * u32::try_from(CANDIDATES[0]).unwrap_or(u32::MAX);
+        let rows = candidates.first().copied().unwrap_or_default();
+        let mut next = alone * 4 * u32::try_from(rows).unwrap_or(u32::MAX);
         let mut is_late = false;
         while let Some(rows) = search.candidate() {
             let started = Instant::now();
@@ -316,6 +336,11 @@ impl Loading<'_, '_> {
             // The next one is compiled in about the same time, and runs for twice as long.
             next = compiled + (started.elapsed() - compiled) * 2;
         }
+        let tried = if is_late {
+            search.tried()
+        } else {
+            CANDIDATES.len()
+        };
         let found = search.found(&mut models);
         let kept: Vec<usize> = found.list.iter().map(|size| size.rows).collect();
         let kept = match kept.as_slice() {
@@ -324,6 +349,9 @@ impl Loading<'_, '_> {
         };
         let seconds = begun.elapsed().as_secs_f64();
         let rest = match (is_late, &limit) {
+            (true, _) if self.cache.is_some() => {
+                "; there was no time for larger ones, which the next start measures"
+            }
             (true, _) => "; there was no time for larger ones",
             (false, Some(_)) => "; there was no memory for larger ones",
             (false, None) => "",
@@ -334,11 +362,17 @@ impl Loading<'_, '_> {
         );
         Ok(match is_late && models.is_empty() {
             true => Search::Late,
-            false => Search::Over(PreparedBatches {
-                sizes: found,
-                models,
-                limit,
-            }),
+            false => {
+                let sizes = found;
+                Search::Over(
+                    PreparedBatches {
+                        sizes,
+                        models,
+                        limit,
+                    },
+                    tried,
+                )
+            }
         })
     }
 

@@ -61,11 +61,14 @@ impl BatchSizes {
         }
     }
 
-    /// Returns whether a search can have found these.
-    pub(super) fn are_found(&self) -> bool {
+    /// Returns whether a search can have found these among so many candidates.
+    pub(super) fn are_found(&self, tried: usize) -> bool {
+        let Some(tried) = CANDIDATES.get(..tried) else {
+            return false;
+        };
         let mut rows = self.list.iter().map(|size| size.rows);
         rows.clone().is_sorted_by(|one, other| one < other)
-            && rows.all(|rows| CANDIDATES.contains(&rows))
+            && rows.all(|rows| tried.contains(&rows))
             && self.gains().count() == self.list.len()
             && self
                 .gains()
@@ -113,14 +116,24 @@ pub(super) enum Verdict {
 impl SizeSearch {
     /// Begins with the duration of an inference of one row.
     pub(super) fn new(alone: Duration) -> Self {
+        let list = Vec::new();
+        Self::after(BatchSizes { alone, list }, 0)
+    }
+
+    /// Goes on with one that has found these sizes among so many candidates.
+    pub(super) fn after(found: BatchSizes, tried: usize) -> Self {
+        let tried_last = CANDIDATES.get(..tried).and_then(<[usize]>::last);
+        let is_last = |size: &BatchSize| Some(&size.rows) == tried_last;
         Self {
-            found: BatchSizes {
-                alone,
-                list: Vec::new(),
-            },
-            next: 0,
-            worse: 0,
+            worse: usize::from(tried > 0 && !found.list.last().is_some_and(is_last)),
+            found,
+            next: tried,
         }
+    }
+
+    /// Returns the number of candidates that were tried.
+    pub(super) fn tried(&self) -> usize {
+        self.next
     }
 
     /// Returns the next candidate; `None` once larger ones are not expected to give more.
@@ -202,10 +215,7 @@ mod tests {
         let sizes = found(1000, &[2000, 2940, 8000, 30_000]);
         assert_eq!(sizes, (vec![4], 4));
         // Small ones take other paths of the runtime.
-        assert_eq!(
-            found(1000, &[2300, 3800, 3400, 8000, 30_000]),
-            (vec![8], 5)
-        );
+        assert_eq!(found(1000, &[2300, 3800, 3400, 8000, 30_000]), (vec![8], 5));
         assert_eq!(found(1000, &[2000, 3900, 7900]), (vec![], 3), "none gains");
     }
 
@@ -213,6 +223,21 @@ mod tests {
     fn a_size_that_was_disturbed_does_not_end_the_search() {
         let sizes = found(1000, &[1100, 4000, 2400, 4200, 8200]);
         assert_eq!(sizes, (vec![2, 8, 16], 5));
+    }
+
+    #[test]
+    fn a_search_goes_on_where_its_time_was_over() {
+        let mut search = SizeSearch::new(micros(1000));
+        search.measured(micros(1100));
+        search.measured(micros(4000));
+        assert_eq!(search.tried(), 2);
+        let found = search.found(&mut vec![(); 2]);
+        let mut search = SizeSearch::after(found, 2);
+        assert_eq!(search.candidate(), Some(8));
+        assert_eq!(search.measured(micros(9000)), Verdict::Dropped);
+        assert_eq!(search.candidate(), None, "two in a row gave no more");
+        let all = SizeSearch::after(BatchSizes::default(), CANDIDATES.len());
+        assert_eq!(all.candidate(), None);
     }
 
     #[test]
@@ -233,7 +258,7 @@ mod tests {
         let mut made = vec!["two", "four"];
         let found = search.found(&mut made);
         assert_eq!((found.list[0].rows, &made[..]), (4, &["four"][..]));
-        assert!(found.are_found());
+        assert!(found.are_found(2) && !found.are_found(1) && !found.are_found(6));
     }
 
     #[test]
@@ -248,7 +273,7 @@ mod tests {
                 })
                 .collect(),
         };
-        assert!(of(&[(2, 1500), (8, 3000)]).are_found() && of(&[]).are_found());
+        assert!(of(&[(2, 1500), (8, 3000)]).are_found(3) && of(&[]).are_found(5));
         for wrong in [
             &[(3, 1500)][..],
             &[(8, 3000), (2, 1500)],
@@ -257,7 +282,7 @@ mod tests {
             &[(2, 1999)],
             &[(2, 1500), (4, 2500), (8, 4000), (8, 4000)],
         ] {
-            assert!(!of(wrong).are_found(), "{wrong:?}");
+            assert!(!of(wrong).are_found(CANDIDATES.len()), "{wrong:?}");
         }
     }
 

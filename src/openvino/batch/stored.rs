@@ -22,6 +22,14 @@ pub(super) struct Measured {
     /// Why requests run one by one, if they do.
     pub(super) refused: Option<String>,
     pub(super) sizes: BatchSizes,
+    /// Number of candidates that were tried: fewer than there are if the time was over, so that the next start goes on.
+    #[serde(default = "all")]
+    pub(super) tried: usize,
+}
+
+/// Returns the number of all candidates.
+fn all() -> usize {
+    CANDIDATES.len()
 }
 
 /// File of the measurements of a model.
@@ -52,7 +60,7 @@ impl StoredSizes {
     /// Reads what was measured; `None` if nothing was, it cannot be read, or no measurement can have found it.
     pub(super) fn read(&self) -> Option<Measured> {
         let measured: Measured = serde_json::from_slice(&fs::read(&self.0).ok()?).ok()?;
-        measured.sizes.are_found().then_some(measured)
+        measured.sizes.are_found(measured.tried).then_some(measured)
     }
 
     /// Writes what was measured. A file that cannot be written only costs time at the next start.
@@ -107,13 +115,20 @@ mod tests {
                 alone: Duration::from_millis(1),
                 list: vec![rows],
             };
-            let measured = Measured { refused, sizes };
+            let measured = Measured {
+                refused,
+                sizes,
+                tried: 4,
+            };
             stored.write(&measured);
             assert_eq!(stored.read(), Some(measured));
         }
         let sizes = BatchSizes::up_to(8);
-        let refused = None;
-        stored.write(&Measured { refused, sizes });
+        stored.write(&Measured {
+            refused: None,
+            sizes,
+            tried: all(),
+        });
         assert_eq!(stored.read(), None, "they were configured");
         fs::write(&stored.0, "{").unwrap();
         assert_eq!(stored.read(), None);

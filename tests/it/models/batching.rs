@@ -6,7 +6,7 @@ use ovms::proto::kserve::{
     InferParameter, ModelConfig, ModelConfigRequest, ModelInferRequest, ModelStatistics,
     ModelStatisticsRequest, infer_parameter::ParameterChoice,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     Server, cli,
@@ -359,7 +359,19 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     .unwrap();
     let third = begin();
     third.wait_log("up to 4 rows run as one inference, 4: 2.00 times as many");
+    assert!(!third.log().contains("measuring batches"));
     drop(third);
+    // A start that had no time for all sizes is gone on with.
+    let sizes = json!({"alone": {"secs": 1, "nanos": 0}, "list": [
+        {"rows": 2, "took": {"secs": 1, "nanos": 0}}]});
+    let known = json!({"refused": null, "sizes": sizes, "tried": 1});
+    fs::write(stored(), known.to_string()).unwrap();
+    let fourth = begin();
+    fourth.wait_log("measuring batches of 4, 8, 16, 32 rows, for 10s at most");
+    fourth.wait_log("measured batches in ");
+    drop(fourth);
+    let known: Value = serde_json::from_slice(&fs::read(stored()).unwrap()).unwrap();
+    assert!(known["tried"].as_u64() > Some(1), "{known}");
     let refused = json!({"refused": "it was so before", "sizes": {"alone": {"secs": 0, "nanos": 0}, "list": []}});
     fs::write(stored(), refused.to_string()).unwrap();
     begin().wait_log("dynamic_batching is off: it was so before");

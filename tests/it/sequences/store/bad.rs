@@ -168,10 +168,16 @@ fn a_connection_with_wrong_answers_is_given_up() {
     };
     let is_wrong = Arc::new(AtomicBool::new(false));
     let wrong = Arc::clone(&is_wrong);
-    // A number, and an answer that nobody has asked for.
+    // A number, and an answer that nobody has asked for. One that comes with another is not the first.
     let relay = Relay::changing(redis.port, move |bytes| {
-        if wrong.load(Ordering::Relaxed) && bytes.starts_with(b"*") {
-            bytes[0] = b':';
+        if wrong.load(Ordering::Relaxed) {
+            let begins = |at: usize| at == 0 || bytes[at - 1] == b'\n';
+            let lists: Vec<usize> = (0..bytes.len())
+                .filter(|&at| bytes[at] == b'*' && begins(at))
+                .collect();
+            for at in lists {
+                bytes[at] = b':';
+            }
         }
     });
     let url = format!("redis://127.0.0.1:{}", relay.port);
