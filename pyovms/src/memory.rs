@@ -11,7 +11,10 @@ use std::{
     fs::File,
     io,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -30,6 +33,20 @@ const LARGE: usize = 1 << 20;
 
 /// The most bytes in large blocks that are free and kept for the next tensors: pages that are there need not be made.
 const MAX_SPARE: usize = 64 << 20;
+
+/// Number of forks between the process that this code began in and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes in that this process has just been forked. What its parent shares with the other side is the parent's affair from
+/// here on: a block that both gave back would be taken twice, and locks may be held by threads that are not here.
+pub fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns the number of forks so far, by which a process knows what it has from its parent.
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
 
 /// A place in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
@@ -67,10 +84,32 @@ pub trait Announce: Send + Sync {
     fn freed(&self, place: Place);
 }
 
+/// There is no other side.
+struct Alone;
+
+impl Announce for Alone {
+    fn arena(&self, _: u32, _: usize, _: OwnedFd) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn ended(&self, _: u32, _: usize) {}
+
+    fn freed(&self, _: Place) {}
+}
+
 /// An arena as one side sees it.
 struct Arena {
     number: u32,
     map: MmapRaw,
+    /// Forks before it was mapped.
+    forks: u32,
+}
+
+impl Arena {
+    fn new(number: u32, map: MmapRaw) -> Arc<Self> {
+        let forks = forks();
+        Arc::new(Self { number, map, forks })
+    }
 }
 
 /// A block of shared memory, which is given back when it is dropped.
@@ -90,6 +129,9 @@ enum Home {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        if self.arena.forks != forks() {
+            return;
+        }
         match &self.home {
             Home::Own(shared) => {
                 if let Some(shared) = shared.upgrade() {
@@ -201,6 +243,8 @@ type Lent = HashMap<(u32, usize), (Arc<Block>, usize)>;
 /// The memory of one side of a link.
 pub struct Shared {
     announce: Arc<dyn Announce>,
+    /// Whether there is no other side: a process that is forked has a copy of its own then.
+    is_alone: bool,
     own: Mutex<Own>,
     /// Blocks of ours that the other side has, with how often it has them.
     lent: Mutex<Lent>,
@@ -220,7 +264,7 @@ impl OtherArena {
     fn mapped(&mut self, number: u32) -> io::Result<Arc<Arena>> {
         if let Self::Unmapped(file, length) = self {
             let map = MmapOptions::new().len(*length).map_raw(&*file)?;
-            *self = Self::Mapped(Arc::new(Arena { number, map }));
+            *self = Self::Mapped(Arena::new(number, map));
         }
         match self {
             Self::Mapped(arena) => Ok(Arc::clone(arena)),
@@ -267,8 +311,18 @@ fn invalid(text: &'static str) -> io::Error {
 impl Shared {
     /// Makes the memory of a side.
     pub fn new(announce: Arc<dyn Announce>) -> Arc<Self> {
+        Self::with(announce, false)
+    }
+
+    /// Makes the memory of a process that shares it with nobody.
+    pub fn alone() -> Arc<Self> {
+        Self::with(Arc::new(Alone), true)
+    }
+
+    fn with(announce: Arc<dyn Announce>, is_alone: bool) -> Arc<Self> {
         Arc::new(Self {
             announce,
+            is_alone,
             own: Mutex::default(),
             lent: Mutex::default(),
             others: Mutex::default(),
@@ -334,6 +388,11 @@ impl Shared {
 
     /// Makes an arena, and tells the other side of it.
     fn make(&self, own: &mut Own, bytes: usize) -> io::Result<Arc<Arena>> {
+        if self.is_alone {
+            let map = MmapOptions::new().len(bytes).map_anon()?;
+            own.last += 1;
+            return Ok(Arena::new(own.last, map.into()));
+        }
         let file = memfd_create(
             "ovms tensors",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -344,8 +403,7 @@ impl Shared {
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         own.last += 1;
         self.announce.arena(own.last, bytes, file.into())?;
-        let number = own.last;
-        Ok(Arc::new(Arena { number, map }))
+        Ok(Arena::new(own.last, map))
     }
 
     /// Maps an arena of the other side. One that there is no room for is refused when something in it is borrowed.

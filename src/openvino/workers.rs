@@ -122,8 +122,8 @@ pub(super) struct Workers {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    /// Notified when a batch that waits for more rows is full.
-    full: Condvar,
+    /// Notified when a batch that waits for more rows may be at the end of its wait.
+    gathered: Condvar,
     /// Notified when as many runs are there as a slot waits for.
     returned: Condvar,
     health: Arc<Health>,
@@ -182,7 +182,7 @@ impl Workers {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::default()),
                 wake: Condvar::new(),
-                full: Condvar::new(),
+                gathered: Condvar::new(),
                 returned: Condvar::new(),
                 health,
                 model: name.to_owned(),
@@ -225,6 +225,8 @@ impl Workers {
             self.shared.returned.notify_all();
         }
         drop(state);
+        // A batch that waits for more rows does not keep its infer request from this one.
+        self.shared.gathered.notify_all();
         Offer {
             shared: &self.shared,
             number,
@@ -256,7 +258,7 @@ impl Workers {
         let joined = self.shared.state.lock().queue.join(run);
         if joined.is_ok() {
             // Each batch finds out itself whether it is full.
-            self.shared.full.notify_all();
+            self.shared.gathered.notify_all();
         }
         joined
     }
@@ -406,8 +408,8 @@ impl Shared {
             return found;
         }
         let number = state.queue.open(run.shapes(), room);
-        while !state.queue.is_full(number) && !state.closed {
-            if self.full.wait_until(&mut state, deadline).timed_out() {
+        while !state.queue.is_over(number) && !state.closed {
+            if self.gathered.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
         }
@@ -440,6 +442,7 @@ impl Shared {
         let others = runs.iter().skip(1);
         actives.extend(others.map(|run| run.reporter.active()));
         let rows: usize = runs.iter().filter_map(Run::rows).sum();
+        let gathered = runs.len();
         let infer = || match runs.len() {
             0 => Some(Ok(Vec::new())),
             1 => None,
@@ -464,7 +467,7 @@ impl Shared {
                 if let Some(Err(error)) = &failed
                     // Of one request, and it may be gone when that runs alone.
                     && !matches!(error, SlotError::Region(_))
-                    && outputs.iter().all(Result::is_ok)
+                    && is_of_batch(gathered, &outputs)
                 {
                     let error = chain(error);
                     tracing::warn!(
@@ -590,6 +593,12 @@ pub(super) fn failure(outputs: &Result<Vec<Tensor>, SlotError>) -> Option<&dyn f
     Some(error)
 }
 
+/// Returns whether the failure of a batch of so many requests is one of the batch, by what came of them alone. One
+/// whose client has left meanwhile did not run, and it may be the one that made the batch fail.
+fn is_of_batch<T, E>(gathered: usize, alone: &[Result<T, E>]) -> bool {
+    gathered > 0 && alone.len() == gathered && alone.iter().all(Result::is_ok)
+}
+
 /// Returns a count as the number of an attribute.
 fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -608,4 +617,19 @@ fn items(runs: &mut [Run]) -> Vec<BatchItem<'_>> {
         }
     });
     items.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_batch;
+
+    #[test]
+    fn a_batch_is_at_fault_if_each_of_its_requests_has_run_alone() {
+        let alone = |outcomes: &[Result<(), ()>]| is_of_batch(2, outcomes);
+        assert!(alone(&[Ok(()), Ok(())]));
+        assert!(!alone(&[Ok(()), Err(())]));
+        assert!(!alone(&[Ok(())]), "the client of the other one has left");
+        assert!(!alone(&[]));
+        assert!(!is_of_batch::<(), ()>(0, &[]));
+    }
 }

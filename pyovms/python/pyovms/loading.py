@@ -8,6 +8,7 @@ name in different folders are different modules, also when they are imported lat
 
 import ast
 import builtins
+import codecs
 import difflib
 import functools
 import importlib
@@ -17,6 +18,7 @@ import inspect
 import io
 import linecache
 import os
+import re
 import sys
 import threading
 import traceback
@@ -24,6 +26,7 @@ import types
 
 PREFIX = "_ovms_handler_"
 HANDLER = "__handler__"
+SPAWN = "multiprocessing.spawn"
 
 # Never looked for beside a handler.
 STANDARD = frozenset(sys.stdlib_module_names) | frozenset(sys.builtin_module_names) | {"pyovms"}
@@ -54,14 +57,33 @@ class Source(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
 
 
+class HandlerSource(Source):
+    """Runs the handler file itself, as what a load begins with."""
+
+    def exec_module(self, module):
+        with _lock, _Stage(self._space):
+            # An object of its own, so that the one to remove is known.
+            entry = _Entry(self._space.folder)
+            sys.path.append(entry)
+            try:
+                super().exec_module(module)
+            finally:
+                for index, path in enumerate(sys.path):
+                    if path is entry:
+                        del sys.path[index]
+                        break
+
+
 class Space:
     """The modules of one handler."""
 
-    def __init__(self, path):
+    def __init__(self, path, name=None):
         global _count
-        with _lock:
-            _count += 1
-            self.name = f"{PREFIX}{_count}"
+        if name is None:
+            with _lock:
+                _count += 1
+                name = f"{PREFIX}{_count}"
+        self.name = name
         self.path = path
         self.folder = os.path.dirname(path)
         self.own = os.path.basename(path).removesuffix(".py")
@@ -77,6 +99,22 @@ class Space:
         _spaces[self.name] = self
 
     # Looking for modules.
+
+    def spec(self):
+        """Returns the spec of the module of the handler file."""
+        name = f"{self.name}.{HANDLER}"
+        loader = HandlerSource(name, self.path, self)
+        return importlib.util.spec_from_file_location(name, self.path, loader=loader)
+
+    def find_own(self, fullname):
+        """Finds the module of the handler file, also by the name of the file, where it has not been run yet: in
+        processes that others have started."""
+        name = fullname[len(self.name) + 1:]
+        if name == HANDLER:
+            return self.spec()
+        if name == self.own and self.has(name):
+            return importlib.machinery.ModuleSpec(fullname, _Alias(f"{self.name}.{HANDLER}"))
+        return None
 
     def find(self, fullname, folders):
         """Finds a module of the package in folders."""
@@ -162,28 +200,16 @@ class Space:
     def run(self):
         """Runs the handler file; returns the class or None."""
         importlib.invalidate_caches()
-        name = f"{self.name}.{HANDLER}"
-        loader = Source(name, self.path, self)
-        spec = importlib.util.spec_from_file_location(name, self.path, loader=loader)
+        spec = self.spec()
         module = importlib.util.module_from_spec(spec)
         inside = self.folder.rstrip(os.sep) + os.sep
         for file in [file for file in list(linecache.cache) if file.startswith(inside)]:
             linecache.cache.pop(file, None)
-        sys.modules[name] = module
+        sys.modules[spec.name] = module
         if self.has(self.own):
             # A helper may import the handler by its file's name.
             sys.modules[f"{self.name}.{self.own}"] = module
-        with _lock, _Stage(self):
-            # An object of its own, so that the one to remove is known.
-            entry = _Entry(self.folder)
-            sys.path.append(entry)
-            try:
-                loader.exec_module(module)
-            finally:
-                for index, path in enumerate(sys.path):
-                    if path is entry:
-                        del sys.path[index]
-                        break
+        spec.loader.exec_module(module)
         return module.__dict__.get("OvmsPythonModel")
 
     def call(self, function, *arguments):
@@ -255,7 +281,11 @@ class _Finder:
     def find_spec(fullname, path=None, target=None):
         if fullname.startswith(PREFIX):
             space = _spaces.get(fullname.partition(".")[0])
-            return None if space is None or path is None else space.find(fullname, path)
+            if space is None or path is None:
+                return None
+            return space.find_own(fullname) or space.find(fullname, path)
+        if fullname == SPAWN:
+            return _find_spawn(path)
         stack = _stage.__dict__.get("spaces")
         if not stack:
             return None
@@ -323,12 +353,70 @@ importlib.import_module = _module
 sys.meta_path.insert(0, _Finder)
 
 
+def _find_spawn(path):
+    """Finds the module of `multiprocessing` that starts processes without a fork, which tells them of the spaces."""
+    spec = importlib.machinery.PathFinder.find_spec(SPAWN, path)
+    if spec is not None and spec.loader is not None:
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            _tell_of_spaces(module)
+
+        spec.loader.exec_module = exec_module
+    return spec
+
+
+def _tell_of_spaces(spawn):
+    """Has the processes that `multiprocessing` starts find the modules of the handlers of this one."""
+    get = spawn.get_preparation_data
+
+    @functools.wraps(get)
+    def get_preparation_data(name):
+        data = get(name)
+        if data.get("init_main_from_name") == "pyovms.worker":
+            # Nothing of a handler is there.
+            del data["init_main_from_name"]
+        data["sys_path"] = [str(path) if isinstance(path, str) else path for path in data["sys_path"]]
+        data["pyovms"] = _Told(data["sys_path"])
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
+
+
+class _Told:
+    """The spaces of this process, which are those of another one when that has unpickled this."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        # `pyovms` itself may be found by this path alone, which is set only later.
+        code = "import sys; sys.path = path; from pyovms.loading import adopt; adopt(spaces)"
+        return exec, (code, {"path": self._path, "spaces": {name: space.path for name, space in _spaces.items()}})
+
+
+def adopt(spaces):
+    """Makes the spaces of the process that has started this one, given as names with paths."""
+    for name, path in spaces.items():
+        if name not in _spaces:
+            Space(path, name)
+
+
+if SPAWN in sys.modules:
+    _tell_of_spaces(sys.modules[SPAWN])
+
+
 def _cut(text, most):
     """Shortens a text; what UTF-8 cannot tell is escaped."""
     more = len(text) - most
     if more > 0:
         text = f"{text[:most]}… ({more} more characters)"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# What the name of a module of a handler begins with, which its author has not written.
+_given = re.compile(rf"{PREFIX}\d+\.(?:{HANDLER}\.)?")
 
 
 def describe(error, trace, space, most_message, most_traceback):
@@ -352,20 +440,23 @@ def describe(error, trace, space, most_message, most_traceback):
             trace = trace.tb_next
         if isinstance(error, SyntaxError) and error.filename == space.path:
             line = error.lineno or 0
-    return _cut(kind, 200), _cut(message, most_message), _cut(text, most_traceback), line
+    message, text = (_given.sub("", _cut(it, most)) for it, most in ((message, most_message), (text, most_traceback)))
+    return _cut(kind, 200), message, text, line
 
 
 def _without_ours(told):
     """Leaves out the frames of what loads handlers, which their authors need not see."""
-    frames = told.stack
-    frames[:] = [
-        frame
-        for frame in frames
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
-    ]
-    for inner in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
-        if inner is not None:
-            _without_ours(inner)
+    # Chains may be longer than Python calls itself.
+    left = [told]
+    while left:
+        told = left.pop()
+        told.stack[:] = [
+            frame
+            for frame in told.stack
+            if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
+        ]
+        inner = (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ()))
+        left += [it for it in inner if it is not None]
 
 
 # Methods of a handler with what the server gives them.
@@ -532,11 +623,13 @@ MAX_PIECE = 3500
 class Rest:
     """The piece of a line that a thread has written without its end."""
 
-    __slots__ = ("_emit", "lock", "node", "text")
+    __slots__ = ("_emit", "decoder", "lock", "node", "text")
 
     def __init__(self, emit):
         self._emit = emit
         self.node = self.text = ""
+        # Of bytes, once there are any: the last of them may be a piece of a character.
+        self.decoder = None
         # The end of the worker, which writes what is left, waits for a thread that does so itself.
         self.lock = threading.RLock()
 
@@ -545,6 +638,14 @@ class Rest:
             text, self.text = self.text, ""
             if text:
                 self._emit(_cut(text, 16384), self.node)
+
+    def end(self):
+        """Writes what there is, also a piece of a character."""
+        with self.lock:
+            if self.decoder is not None:
+                self.text += self.decoder.decode(b"", True)
+                self.decoder = None
+            self.flush()
 
 
 class ThreadEnd:
@@ -557,27 +658,57 @@ class ThreadEnd:
         rests.add(rest)
 
     def __del__(self):
-        self._rest.flush()
+        self._rest.end()
         self._rests.discard(self._rest)
 
 
+# Those of this process, none without a server.
+lines_in_use = []
+
+
+def flush_rests():
+    """Writes what this thread has begun; at the end of each call, so that nothing is done where that is nothing."""
+    for lines in lines_in_use:
+        rest = getattr(lines._local, "rest", None)
+        if rest is not None and (rest.text or rest.decoder is not None):
+            try:
+                rest.end()
+            except OSError:
+                # Nobody is left to read it, and the call is what it was.
+                pass
+
+
 class Lines(io.TextIOBase):
-    """A stream that writes whole lines to a descriptor, each behind the name of the node that has printed it."""
+    """A stream that writes whole lines to a descriptor, each behind the name of the node that has printed it. Calls
+    `begin` when a thread has written something without a line end."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
+    line_buffering = True
+    mode = "w"
 
-    def __init__(self, descriptor, node):
+    def __init__(self, descriptor, node, begin=lambda: None):
         self._descriptor = descriptor
         self._node = node
+        self._begin = begin
         self._local = threading.local()
         self._rests = set()
+        self.name = "<stderr>" if descriptor == 2 else "<stdout>"
+        self.buffer = LineBytes(self)
+        lines_in_use.append(self)
 
     def writable(self):
         return True
 
     def fileno(self):
         return self._descriptor
+
+    def reconfigure(self, *, encoding=None, errors=None, newline=None, line_buffering=None, write_through=None):
+        """Changes nothing: a log has whole lines of UTF-8."""
+
+    def detach(self):
+        self.flush()
+        return self.buffer
 
     def write(self, text):
         rest = self._own()
@@ -589,6 +720,8 @@ class Lines(io.TextIOBase):
                 self._emit(_cut(line, 16384), node)
             if len(rest.text) > 16384:
                 rest.flush()
+            if rest.text or rest.decoder is not None:
+                self._begin()
         return len(text)
 
     def flush(self):
@@ -603,7 +736,7 @@ class Lines(io.TextIOBase):
             except RuntimeError:  # A thread has begun to write meanwhile.
                 continue
         for rest in rests:
-            rest.flush()
+            rest.end()
 
     def _own(self):
         rest = getattr(self._local, "rest", None)
@@ -619,3 +752,35 @@ class Lines(io.TextIOBase):
             piece = head + data[start:start + MAX_PIECE] + b"\n"
             while piece:
                 piece = piece[os.write(self._descriptor, piece):]
+
+
+class LineBytes(io.BufferedIOBase):
+    """The same stream for bytes, those of UTF-8."""
+
+    mode = "wb"
+
+    def __init__(self, lines):
+        self._lines = lines
+        self.name = lines.name
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        return self._lines.fileno()
+
+    def write(self, data):
+        data = bytes(memoryview(data))
+        rest = self._lines._own()
+        with rest.lock:
+            if rest.decoder is None:
+                rest.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+            self._lines.write(rest.decoder.decode(data))
+        return len(data)
+
+    def flush(self):
+        self._lines.flush()
+
+    def close(self):
+        """Leaves it open for others: one that wraps it closes it."""
+        self.flush()

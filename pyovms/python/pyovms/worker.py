@@ -193,17 +193,28 @@ def tell(descriptor):
     more = {"c_stack": False} if sys.version_info >= (3, 14) else {}
     faulthandler.enable(descriptor, **more)
     faulthandler.register(signal.SIGSTKFLT, descriptor)
+    # What becomes of a child is not about the worker.
+    os.register_at_fork(after_in_child=lambda: silence(descriptor))
 
-    def silence():
-        # What becomes of a child is not about the worker.
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, descriptor, inheritable=False)
-            os.close(null)
-        except OSError:
-            pass
 
-    os.register_at_fork(after_in_child=silence)
+def silence(descriptor):
+    """Has what is written to a descriptor go nowhere."""
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, descriptor, inheritable=False)
+        os.close(null)
+    except OSError:
+        pass
+
+
+def keep_from_forks(link):
+    """Has what handlers fork neither read the orders of the worker nor use its memory."""
+
+    def in_child():
+        _pyovms._forked()
+        silence(link)
+
+    os.register_at_fork(after_in_child=in_child)
 
 
 def stay_at_term():
@@ -244,6 +255,7 @@ def work(request, descriptors, group):
         _pyovms._signal_at_parents_end(signal.SIGKILL)
         link, stacks, *streams = descriptors
         tell(stacks)
+        keep_from_forks(link)
         from . import loading
 
         loading.shows_raised = request["shows_raised"]
@@ -264,12 +276,12 @@ def work(request, descriptors, group):
                 os.close(descriptor)
             sys.stdin = open(0, closefd=False)
             node = loading.node_of_threads(_pyovms._node)
-            printed = [loading.Lines(number, node) for number in (1, 2)]
+            printed = [loading.Lines(number, node, _pyovms._begin_line) for number in (1, 2)]
             sys.stdout, sys.stderr = printed
         limit = request.get("memory_limit")
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        _pyovms._serve(link, loading)
+        _pyovms._serve(link, loading, request["shared_limit"])
         status = 0
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):

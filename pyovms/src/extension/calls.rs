@@ -1,7 +1,7 @@
 //! The calls of a worker: handlers, their instances, and what they return.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
@@ -11,7 +11,7 @@ use std::{
 };
 
 use pyo3::{
-    exceptions::{PyRuntimeError, PyTypeError},
+    exceptions::{PyRuntimeError, PySystemExit, PyTypeError},
     intern,
     prelude::*,
     types::{PyAny, PyDict, PyIterator, PyList, PyNone, PyType, iterator::PySendResult},
@@ -27,7 +27,7 @@ use super::{
     results::Objects,
 };
 use crate::{
-    memory::Shared,
+    memory::{Shared, forks},
     message::{
         Done, Empty, Execute, Load, Loaded, Log, Numbered, Order, Outcome, Output, Outputs, Raised,
         Report, Set,
@@ -64,6 +64,8 @@ pub(super) struct Calls {
 }
 
 thread_local! {
+    /// Whether this thread has printed the beginning of a line.
+    static HAS_BEGUN_LINE: Cell<bool> = const { Cell::new(false) };
     /// The node whose code this thread runs.
     static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
     /// The trace of the request that it runs for, if that is traced.
@@ -114,6 +116,44 @@ impl Drop for Running {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
+}
+
+/// Takes in that this thread has printed the beginning of a line.
+pub(super) fn begin_line() {
+    HAS_BEGUN_LINE.set(true);
+}
+
+/// Ends the process if it is none of the server's but was forked by code of a handler, which has come back here: the
+/// link belongs to the worker, which answers the call.
+fn leave_if_forked<T>(py: Python<'_>, result: &PyResult<T>) {
+    if forks() == 0 {
+        return;
+    }
+    let status = match result {
+        Ok(_) => 0,
+        Err(error) if error.is_instance_of::<PySystemExit>(py) => {
+            let code = error.value(py).getattr("code").ok();
+            match code.filter(|code| !code.is_none()) {
+                None => 0,
+                Some(code) => code.extract::<i32>().unwrap_or(1),
+            }
+        }
+        Err(error) => {
+            error.clone_ref(py).print(py);
+            1
+        }
+    };
+    let end = || -> PyResult<()> {
+        let sys = py.import("sys")?;
+        for name in ["stdout", "stderr"] {
+            // A stream may be closed.
+            let _ = sys.getattr(name)?.call_method0("flush");
+        }
+        py.import("os")?.call_method1("_exit", (status,))?;
+        Ok(())
+    };
+    let _ = end();
+    std::process::abort();
 }
 
 /// Refuses what a generator returns at its end, unless there is nothing in it.
@@ -255,6 +295,8 @@ impl Calls {
                 let _running = Running::new(&node.name);
                 let begun = Instant::now();
                 let outcome = run(&node);
+                leave_if_forked(py, &outcome);
+                self.end_lines(py);
                 node.is_slow
                     .store(begun.elapsed() > LONG, Ordering::Relaxed);
                 outcome.unwrap_or_else(|error| {
@@ -270,6 +312,13 @@ impl Calls {
         went_well
     }
 
+    /// Has what a call has printed without a line end written.
+    fn end_lines(&self, py: Python<'_>) {
+        if HAS_BEGUN_LINE.take() {
+            self.tools.end_lines(py);
+        }
+    }
+
     fn load(&self, py: Python<'_>, load: Load) {
         let call = load.call;
         let outcome = self
@@ -283,6 +332,8 @@ impl Calls {
         let space = self.tools.space(py, &load.path)?;
         let inspects = load.inspect;
         let made = self.make(py, load, &space);
+        leave_if_forked(py, &made);
+        self.end_lines(py);
         let is_kept = matches!(made, Ok((_, true)));
         // Before the names of its modules are forgotten.
         let outcome = match made {
@@ -469,7 +520,10 @@ impl Calls {
                 named.set_item(intern!(py, "state"), state)?;
                 object.call_method(execute, (inputs,), Some(&named))
             }
-        }?;
+        };
+        // Before what it returns is shared.
+        leave_if_forked(py, &done);
+        let done = done?;
         if let Ok(list) = done.cast::<PyList>() {
             let outputs = self.outputs(
                 list,
@@ -501,6 +555,8 @@ impl Calls {
         loop {
             let iterator = object.bind(py).cast::<PyIterator>().map_err(PyErr::from);
             let next = iterator.and_then(|it| it.send(&PyNone::get(py)));
+            leave_if_forked(py, &next);
+            self.end_lines(py);
             let set = next.and_then(|next| match next {
                 PySendResult::Next(set) => self.yielded(&set, &node.outputs).map(Some),
                 PySendResult::Return(value) => is_nothing(&value).map(|()| None),

@@ -6,7 +6,10 @@ use std::{
         fd::{FromRawFd as _, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyAny};
@@ -26,6 +29,9 @@ pub(super) struct Link {
     socket: UnixStream,
     outgoing: Mutex<Outgoing>,
     freed: Mutex<Vec<Place>>,
+    /// Bytes in arenas of this side, and the most of them.
+    bytes: AtomicU64,
+    limit: u64,
 }
 
 impl Link {
@@ -63,10 +69,18 @@ impl Link {
 
 impl Announce for Link {
     fn arena(&self, number: u32, bytes: usize, file: OwnedFd) -> io::Result<()> {
-        let arena = Arena {
-            number,
-            bytes: bytes as u64,
-        };
+        let bytes = bytes as u64;
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > self.limit {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            // The server would end the worker.
+            return Err(io::Error::other(format!(
+                "a worker may share {} bytes of memory with the server, which is 4 times --max-bytes-in-flight; give less \
+                 at once, or raise that",
+                self.limit
+            )));
+        }
+        let arena = Arena { number, bytes };
         let message = FromWorker {
             report: Some(Report::Arena(arena)),
             freed: Vec::new(),
@@ -75,7 +89,8 @@ impl Announce for Link {
         Ok(())
     }
 
-    fn ended(&self, number: u32, _: usize) {
+    fn ended(&self, number: u32, bytes: usize) {
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
         self.say(Report::Arena(Arena { number, bytes: 0 }));
     }
 
@@ -124,7 +139,12 @@ impl Source {
 }
 
 /// Serves a socket to its end.
-pub(super) fn serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(super) fn serve(
+    py: Python<'_>,
+    socket: i32,
+    tools: &Bound<'_, PyAny>,
+    limit: u64,
+) -> PyResult<()> {
     // SAFETY: whoever starts a worker gives it this descriptor, for this alone.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -132,6 +152,8 @@ pub(super) fn serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>) -> Py
         socket: socket.into(),
         outgoing: Mutex::default(),
         freed: Mutex::default(),
+        bytes: AtomicU64::new(0),
+        limit,
     });
     let shared = SHARED.get_or_init(|| Shared::new(Arc::clone(&link) as Arc<dyn Announce>));
     let sys = py.import("sys")?;

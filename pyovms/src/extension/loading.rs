@@ -22,6 +22,8 @@ pub(super) struct Tools {
     misfits: Py<PyAny>,
     /// Function that looks for methods with other names than those that the server calls.
     strays: Py<PyAny>,
+    /// Function that writes what this thread has printed without a line end.
+    flush_rests: Py<PyAny>,
 }
 
 impl Tools {
@@ -33,6 +35,7 @@ impl Tools {
             show: module.getattr("show")?.unbind(),
             misfits: module.getattr("misfits")?.unbind(),
             strays: module.getattr("strays")?.unbind(),
+            flush_rests: module.getattr("flush_rests")?.unbind(),
         })
     }
 
@@ -42,6 +45,12 @@ impl Tools {
             <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path),
         );
         self.space.bind(py).call1((path.as_os_str(),))
+    }
+
+    /// Writes what this thread has printed without a line end.
+    pub(super) fn end_lines(&self, py: Python<'_>) {
+        // Where it cannot be written, nobody can be told.
+        let _ = self.flush_rests.bind(py).call0();
     }
 
     /// Returns the methods of a handler's class that cannot be called as they are. Nothing is known of a class that

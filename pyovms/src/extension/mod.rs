@@ -15,27 +15,16 @@ use std::sync::{Arc, OnceLock};
 
 use pyo3::{prelude::*, types::PyAny};
 
-use crate::memory::{Announce, Shared};
+use crate::memory::{Shared, forks};
 
-/// Shared memory of this process; of its own, where there is no server.
+/// Shared memory of this process; of its own, where there is no server, or it is another one than the server's worker.
 fn shared() -> &'static Arc<Shared> {
-    SHARED.get_or_init(|| Shared::new(Arc::new(Alone)))
+    static CHILDS: OnceLock<Arc<Shared>> = OnceLock::new();
+    let shared = if forks() == 0 { &SHARED } else { &CHILDS };
+    shared.get_or_init(Shared::alone)
 }
 
 static SHARED: OnceLock<Arc<Shared>> = OnceLock::new();
-
-/// There is no other side.
-struct Alone;
-
-impl Announce for Alone {
-    fn arena(&self, _: u32, _: usize, _: std::os::fd::OwnedFd) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn ended(&self, _: u32, _: usize) {}
-
-    fn freed(&self, _: crate::memory::Place) {}
-}
 
 /// Returns the name of an object's type.
 fn kind(object: &Bound<'_, PyAny>) -> String {
@@ -99,10 +88,22 @@ mod _pyovms {
         Ok(())
     }
 
-    /// Serves a socket until its other side has closed it.
+    /// Serves a socket until its other side has closed it; at most so many bytes are shared with that at once.
     #[pyfunction]
-    fn _serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>) -> PyResult<()> {
-        super::link::serve(py, socket, tools)
+    fn _serve(py: Python<'_>, socket: i32, tools: &Bound<'_, PyAny>, limit: u64) -> PyResult<()> {
+        super::link::serve(py, socket, tools, limit)
+    }
+
+    /// Takes in that this process was forked by the worker, whose link and memory are not its own.
+    #[pyfunction]
+    fn _forked() {
+        crate::memory::forked();
+    }
+
+    /// Takes in that this thread has printed the beginning of a line.
+    #[pyfunction]
+    fn _begin_line() {
+        super::calls::begin_line();
     }
 
     /// The name of the node whose code this thread runs, for its output.

@@ -164,10 +164,22 @@ impl<R: Batchable> RunQueue<R> {
         }
     }
 
-    /// Returns whether no more rows fit into an open batch.
-    pub(crate) fn is_full(&self, number: u64) -> bool {
+    /// Returns whether an open batch is to wait no longer: no more rows fit, or a run waits for an infer request that no
+    /// open batch takes. Those that one takes join it, and those whose clients have left go.
+    pub(crate) fn is_over(&mut self, number: u64) -> bool {
+        let before = self.offers.len();
+        // They came between a look for an open batch and the opening of one.
+        for (number, other) in std::mem::take(&mut self.offers) {
+            if !other.is_wanted() {
+                continue;
+            }
+            if let Err(other) = self.join(other) {
+                self.offers.push_back((number, other));
+            }
+        }
+        self.taken += before - self.offers.len();
         let mut open = self.gatherings.iter();
-        open.all(|it| it.number != number || it.room == 0)
+        !self.offers.is_empty() || open.all(|it| it.number != number || it.room == 0)
     }
 
     /// Closes a batch; returns the runs that came.
@@ -319,11 +331,31 @@ mod tests {
         assert!(queue.join(fake('b', 1, 4)).is_ok());
         assert!(queue.join(fake('c', 1, 8)).is_err(), "of another shape");
         assert!(queue.join(fake('d', 3, 4)).is_err(), "it is too large");
-        assert!(!queue.is_full(number));
+        assert!(!queue.is_over(number));
         assert!(queue.join(fake('e', 2, 4)).is_ok());
-        assert!(queue.is_full(number));
+        assert!(queue.is_over(number));
         assert_eq!(names(&queue.close(number)), "be");
         assert!(queue.join(fake('f', 1, 4)).is_err(), "it is closed");
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn an_open_batch_waits_for_no_more_while_a_run_waits_that_cannot_join() {
+        for other in [fake('d', 1, 8), fake('d', 3, 4), fake('d', 0, 4)] {
+            let mut queue = RunQueue::default();
+            let number = queue.open(4, 3);
+            queue.push(fake('b', 1, 4));
+            queue.push(Fake {
+                left: true,
+                ..fake('c', 1, 8)
+            });
+            assert!(!queue.is_over(number), "one joins, and one has left");
+            assert!(queue.is_empty());
+            assert_eq!(queue.owners(), 2, "who wait until they are answered");
+            queue.push(other);
+            assert!(queue.is_over(number));
+            assert_eq!(names(&queue.close(number)), "b");
+            assert_eq!(queue.pop(), Some(other));
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
+
 use super::{
     BatchMemory, Batches,
     memory::{ByteCount, TooMuchMemory},
@@ -49,6 +51,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Number of runs of a measurement, and the time after which there are no more of them.
 const RUNS: (usize, Duration) = (20, Duration::from_millis(300));
 
+/// Turn of the model whose batches are prepared: two that ran at the same time would measure each other, and each would
+/// be charged for what the other takes.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A model that is being loaded, as batches need it.
 pub(in crate::openvino) struct Loading<'a, 'l> {
     pub(in crate::openvino) core: &'a mut Core,
@@ -75,12 +81,16 @@ pub(in crate::openvino) fn ready(
     slot: Slot,
 ) -> Result<Batches, Arc<str>> {
     let load = loading.load;
-    let found = match load.options.batching {
-        // Who asks for none does not come here.
-        Batching::Off | Batching::Auto => loading.measured(slot),
-        Batching::UpTo { rows, .. } => loading.configured(rows, slot),
-    }
-    .and_then(|found| match (&found.limit, found.models.is_empty()) {
+    // What is refused, as loads for the shapes of requests are, waits for no other model.
+    let found = loading.refuse().and_then(|()| {
+        let _turn = TURN.lock();
+        match load.options.batching {
+            // Who asks for none does not come here.
+            Batching::Off | Batching::Auto => loading.measured(slot),
+            Batching::UpTo { rows, .. } => loading.configured(rows, slot),
+        }
+    });
+    let found = found.and_then(|found| match (&found.limit, found.models.is_empty()) {
         (_, false) => Ok(found),
         (None, true) => Err(ModelLoadError::unfit("batches are no faster here")),
         (Some(limit), true) => Err(ModelLoadError::unfit(limit.to_string())),
@@ -161,7 +171,6 @@ impl Loading<'_, '_> {
         rows: usize,
         mut slot: Slot,
     ) -> Result<PreparedBatches, ModelLoadError> {
-        self.refuse()?;
         let sizes = match self.load.options.stateful {
             true => BatchSizes::only(rows),
             false => BatchSizes::up_to(rows),
@@ -215,7 +224,6 @@ impl Loading<'_, '_> {
 
     /// Compiles the sizes that raise the throughput, as measured now or before.
     fn measured(&mut self, mut slot: Slot) -> Result<PreparedBatches, ModelLoadError> {
-        self.refuse()?;
         let stored = self.cache.map(|folder| StoredSizes::new(folder, self.load));
         let known = stored.as_ref().and_then(StoredSizes::read);
         let (known, tried) = match known {

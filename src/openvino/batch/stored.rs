@@ -1,7 +1,7 @@
 //! Measured sizes beside the compiled models, so that the next start does not measure again.
 
 use std::{
-    fs,
+    fmt, fs,
     io::Write,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -32,50 +32,75 @@ fn all() -> usize {
     CANDIDATES.len()
 }
 
+/// Contents of the file.
+#[derive(Serialize, Deserialize)]
+struct StoredFile {
+    /// Digest of all that may change while the file has the same name.
+    digest: String,
+    #[serde(flatten)]
+    measured: Measured,
+}
+
 /// File of the measurements of a model.
-pub(super) struct StoredSizes(PathBuf);
+pub(super) struct StoredSizes {
+    path: PathBuf,
+    digest: String,
+}
 
 impl StoredSizes {
-    /// Names the file by all that the measurements depend on: the model's files, the options of the load, the
-    /// runtime, the machine, and the sizes that are measured.
+    /// Names the file by the model, the options of its load, and the machine, so that a model whose files change has one
+    /// file still, and machines may share the folder. What else the measurements depend on is in a digest within: those
+    /// files, the runtime, and the sizes that are measured.
     pub(super) fn new(folder: &str, load: &Load<'_>) -> Self {
         let options = load.options;
-        let facts = (
-            load::files(load.model)
-                .chain(load.weights.map(Path::to_owned))
-                .map(|path| stamp(&path))
-                .collect::<Vec<_>>(),
+        let files = load::files(load.model).chain(load.weights.map(Path::to_owned));
+        let stamps: Vec<_> = files.map(|path| stamp(&path)).collect();
+        let settings = (
             (&options.device, &options.properties, &options.cpu_extension),
             (&options.batch, &options.shapes, &options.layouts),
             &options.preprocessing,
-            (runtime::version(), env!("CARGO_PKG_VERSION"), machine()),
-            CANDIDATES,
         );
-        let digest = digest(&SHA256, format!("{facts:?}").as_bytes());
-        let digits = digest.as_ref().iter().take(8);
-        let name: String = digits.map(|byte| format!("{byte:02x}")).collect();
-        Self(Path::new(folder).join(format!("ovms-batches-{name}.json")))
+        let name = digits(&(load.model, load.weights, settings, machine()));
+        let version = (runtime::version(), env!("CARGO_PKG_VERSION"));
+        Self {
+            path: Path::new(folder).join(format!("ovms-batches-{name}.json")),
+            digest: digits(&(stamps, version, CANDIDATES)),
+        }
     }
 
-    /// Reads what was measured; `None` if nothing was, it cannot be read, or no measurement can have found it.
+    /// Reads what was measured; `None` if nothing was, it was another model or runtime, it cannot be read, or no
+    /// measurement can have found it.
     pub(super) fn read(&self) -> Option<Measured> {
-        let measured: Measured = serde_json::from_slice(&fs::read(&self.0).ok()?).ok()?;
-        measured.sizes.are_found(measured.tried).then_some(measured)
+        let file: StoredFile = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
+        let StoredFile { digest, measured } = file;
+        let is_known = digest == self.digest && measured.sizes.are_found(measured.tried);
+        is_known.then_some(measured)
     }
 
     /// Writes what was measured. A file that cannot be written only costs time at the next start.
     pub(super) fn write(&self, measured: &Measured) {
+        let contents = StoredFile {
+            digest: self.digest.clone(),
+            measured: measured.clone(),
+        };
         let write = || -> std::io::Result<()> {
-            let folder = self.0.parent().unwrap_or(Path::new("."));
+            let folder = self.path.parent().unwrap_or(Path::new("."));
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(&serde_json::to_vec(measured)?)?;
-            file.persist(&self.0)?;
+            file.write_all(&serde_json::to_vec(&contents)?)?;
+            file.persist(&self.path)?;
             Ok(())
         };
         if let Err(error) = write() {
-            tracing::debug!("cannot write {}: {error}", self.0.display());
+            tracing::debug!("cannot write {}: {error}", self.path.display());
         }
     }
+}
+
+/// Returns the first digits of the digest of facts.
+fn digits(facts: &impl fmt::Debug) -> String {
+    let digest = digest(&SHA256, format!("{facts:?}").as_bytes());
+    let digits = digest.as_ref().iter().take(8);
+    digits.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns path, size, and time of a file.
@@ -104,7 +129,11 @@ mod tests {
     #[test]
     fn what_was_measured_is_read_again_and_anything_else_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let stored = StoredSizes(folder.path().join("sizes.json"));
+        let of = |digest: &str| StoredSizes {
+            path: folder.path().join("sizes.json"),
+            digest: digest.to_owned(),
+        };
+        let stored = of("now");
         assert_eq!(stored.read(), None);
         for refused in [None, Some("an input is of strings".to_owned())] {
             let rows = BatchSize {
@@ -120,8 +149,13 @@ mod tests {
                 sizes,
                 tried: 4,
             };
+            of("before").write(&measured);
+            assert_eq!(stored.read(), None, "the model was another one");
             stored.write(&measured);
-            assert_eq!(stored.read(), Some(measured));
+            assert_eq!(stored.read(), Some(measured.clone()));
+            let bare = serde_json::to_vec(&measured).unwrap();
+            fs::write(&stored.path, bare).unwrap();
+            assert_eq!(stored.read(), None, "it has no digest");
         }
         let sizes = BatchSizes::up_to(8);
         stored.write(&Measured {
@@ -130,7 +164,7 @@ mod tests {
             tried: all(),
         });
         assert_eq!(stored.read(), None, "they were configured");
-        fs::write(&stored.0, "{").unwrap();
+        fs::write(&stored.path, "{").unwrap();
         assert_eq!(stored.read(), None);
     }
 }

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     WorkerOptions,
-    link::Link,
+    link::{Link, max_shared},
     output::{self, NodeNames},
     process::Process,
     seat::WorkerSlot,
@@ -285,12 +285,14 @@ impl WorkerGroup {
         stacks: &Stacks,
     ) -> Result<Process, String> {
         let memory_limit = self.options.memory_limit.filter(|limit| *limit > 0);
+        let shared_limit = max_shared(COMMON.budget().max());
         if COMMON.terminal().is_some() {
             let request = Request {
                 socket: socket.as_fd(),
                 stacks: stacks.as_fd(),
                 streams: None,
                 memory_limit,
+                shared_limit,
             };
             return zygote.fork(request).await;
         }
@@ -308,6 +310,7 @@ impl WorkerGroup {
             stacks: stacks.as_fd(),
             streams: Some([out.as_fd(), err.as_fd()]),
             memory_limit,
+            shared_limit,
         };
         zygote.fork(request).await
     }

@@ -50,12 +50,15 @@ pub(super) struct Request<'a> {
     pub(super) streams: Option<[BorrowedFd<'a>; 2]>,
     /// The most bytes of its address space.
     pub(super) memory_limit: Option<u64>,
+    /// The most bytes that it may share with the server.
+    pub(super) shared_limit: u64,
 }
 
 #[derive(Serialize)]
 struct Fork {
     request: u64,
     memory_limit: Option<u64>,
+    shared_limit: u64,
     /// Whether it shows what handlers raise.
     shows_raised: bool,
 }
@@ -263,6 +266,7 @@ impl Zygote {
         let message = serde_json::to_vec(&Fork {
             request: number,
             memory_limit: request.memory_limit,
+            shared_limit: request.shared_limit,
             shows_raised: COMMON.terminal().is_some_and(|it| it.shows_raised),
         })?;
         let mut descriptors = vec![request.socket, request.stacks];

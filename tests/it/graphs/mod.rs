@@ -3,8 +3,10 @@
 mod check;
 mod config;
 mod departures;
+mod forks;
 mod generate;
 mod handler_output;
+mod handler_streams;
 mod metrics;
 mod models;
 mod new;

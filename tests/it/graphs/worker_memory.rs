@@ -56,22 +56,31 @@ fn a_generator_whose_result_has_no_room_ends_with_an_error() {
 }
 
 #[test]
-fn a_worker_that_shares_more_than_it_may_is_ended() {
+fn a_result_that_is_more_than_a_worker_may_share_is_a_memory_error() {
     let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
     let client = Grpc::connect(&server);
     let most = 512_usize << 20;
-    let told = size(&client, most + 1);
-    let reason = "worker of graph py was ended: it shares ";
-    assert!(
-        told.starts_with("Unavailable: ") && told.contains(reason),
-        "{told}"
-    );
-    let advice = format!(
-        " bytes of memory with the server, and {most} are the most, which is 4 times --max-bytes-in-flight; give less at \
-         once, or raise that in node py"
-    );
-    assert!(told.ends_with(&advice), "{told}");
-    server.wait_log("a Python worker was ended: it shares ");
+    let worker = number(&client, "py", "os.getpid()");
+    // A shape that comes from a client ends no other call there.
+    for (body, what) in [
+        (
+            format!("return [Tensor('out', bytes({}))]", most + 1),
+            "pyovms.Tensor: no memory for ",
+        ),
+        (
+            "import pyovms; return [pyovms.empty('out', (1 << 40,), 'FP32')]".to_owned(),
+            "empty(): no memory for 4398046511104 bytes: ",
+        ),
+    ] {
+        let told = reported(&client, code("py", &body));
+        let limit = format!(
+            "a worker may share {most} bytes of memory with the server, which is 4 times --max-bytes-in-flight; give \
+             less at once, or raise that"
+        );
+        assert!(told.contains("MemoryError"), "{told}");
+        assert!(told.contains(what) && told.contains(&limit), "{told}");
+    }
+    assert_eq!(number(&client, "py", "os.getpid()"), worker);
     is_fine(&client, "py");
     is_fine(&client, "other");
 }

@@ -229,15 +229,24 @@ fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
 
 #[test]
 fn children_of_handlers_work_and_end_with_the_server() {
-    let (config, mut server) = lab(&[]);
+    let mut config = Config::of(&[]);
+    let functions = "import beside\ndef twice(number): return 2 * number\n";
+    add_python(&mut config, "py", &[CODE, functions].concat());
+    // Which finds the handler by the name of its file.
+    file(
+        &config,
+        "py/beside.py",
+        "import handler\ndef thrice(number): return handler.twice(number) + number\n",
+    );
+    let mut server = config.serve();
     let client = Grpc::connect(&server);
     for method in ["fork", "spawn", "forkserver"] {
         let body = format!(
-            "import multiprocessing\nwith multiprocessing.get_context('{method}').Pool(2) as pool: found = pool.map(abs, [-1, 2])\nreturn [Tensor('out', repr(found).encode())]"
+            "import multiprocessing\nwith multiprocessing.get_context('{method}').Pool(2) as pool: found = [pool.map(it, [-1, 2]) for it in (abs, twice, beside.thrice)]\nreturn [Tensor('out', repr(found).encode())]"
         );
         assert_eq!(
             reported(&client, code("py", &body)),
-            "out UINT8 [6] [1, 2]",
+            "out UINT8 [26] [[1, 2], [-2, 4], [-3, 6]]",
             "{method}"
         );
     }

@@ -1,6 +1,6 @@
 //! Limits of dynamic batching: memory, models that are not fit for it, requests that fail, and what clients are told.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
@@ -66,6 +66,36 @@ fn a_request_that_fails_alone_fails_in_a_batch_each_time_and_alone() {
         [32.0, 0.0, 20.0, 32.0]
     );
     assert_eq!(sizes(&grpc, "bag"), [(1, 15), (4, 1)], "batches go on");
+}
+
+#[test]
+fn a_request_whose_client_leaves_does_not_end_batches() {
+    let server = serve("bag", r#"{"max_batch":2,"max_delay_us":20000}"#);
+    let grpc = Grpc::connect(&server);
+    // When a client leaves, before a batch runs, meanwhile, or later, is up to the machine.
+    for round in 0..150 {
+        let bad = grpc.call(ids([8, 0]));
+        grpc.round_trip();
+        let good = grpc.call(ids([1, 7]));
+        std::thread::sleep(Duration::from_micros(round * 5));
+        drop(bad);
+        assert_eq!(outputs(good.wait())[0], 32.0);
+    }
+    assert_eq!(shortfall(&server, "bag"), Value::Null, "{}", server.log());
+    let before = sizes(&grpc, "bag");
+    let pairs = |sizes: &[(u64, u64)]| -> u64 {
+        let pairs = sizes.iter().filter(|(size, _)| *size == 2);
+        pairs.map(|(_, count)| count).sum()
+    };
+    for _ in 0..50 {
+        let calls = [[1, 7], [2, 3]].map(|asked| grpc.call(ids(asked)));
+        assert_eq!(calls.map(|call| outputs(call.wait())[0]), [32.0, 20.0]);
+        let after = sizes(&grpc, "bag");
+        if pairs(&after) > pairs(&before) {
+            return;
+        }
+    }
+    panic!("no batch of two: {before:?}");
 }
 
 #[test]

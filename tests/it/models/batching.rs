@@ -1,6 +1,9 @@
 //! Dynamic batching: requests that wait run together, and are answered as if each had run alone.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use ovms::proto::kserve::{
     InferParameter, ModelConfig, ModelConfigRequest, ModelInferRequest, ModelStatistics,
@@ -203,15 +206,64 @@ fn requests_of_different_shapes_are_not_mixed() {
         r#"{"max_batch":4,"max_delay_us":400000}"#,
     );
     let grpc = Grpc::connect(&server);
-    let rows: [&[f32]; 5] = [&[1.0; 2], &[2.0; 3], &[3.0; 2], &[4.0; 3], &[5.0; 2]];
-    let calls = rows.map(|values| (values, grpc.call(row(values))));
-    for (values, call) in calls {
-        let answer = call.wait().unwrap();
-        assert_eq!(to_floats(&answer.raw_output_contents[0]), values);
-        let width = i64::try_from(values.len()).unwrap();
-        assert_eq!(answer.outputs[0].shape, [1, width]);
-    }
+    let ask = |rows: &[&[f32]]| {
+        let calls = rows.iter().map(|values| (*values, grpc.call(row(values))));
+        let calls: Vec<_> = calls.collect();
+        for (values, call) in calls {
+            let answer = call.wait().unwrap();
+            assert_eq!(to_floats(&answer.raw_output_contents[0]), values);
+            let width = i64::try_from(values.len()).unwrap();
+            assert_eq!(answer.outputs[0].shape, [1, width]);
+        }
+    };
+    ask(&[&[1.0; 2], &[3.0; 2], &[5.0; 2]]);
+    ask(&[&[2.0; 3], &[4.0; 3]]);
     assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 1), (3, 1)]);
+    // Which of them wait at the same time is up to the machine.
+    ask(&[&[1.0; 2], &[2.0; 3], &[3.0; 2], &[4.0; 3], &[5.0; 2]]);
+    let sizes = sizes(&grpc, "passthrough_f32");
+    let rows: u64 = sizes.iter().map(|(size, count)| size * count).sum();
+    assert_eq!(rows, 10);
+    assert!(sizes.iter().all(|(size, _)| *size <= 3), "{sizes:?}");
+}
+
+#[test]
+fn a_batch_that_waits_for_rows_gives_way_to_a_request_that_cannot_join_it() {
+    const ROUNDS: u32 = 3;
+    const DELAY: Duration = Duration::from_secs(1);
+    let server = serve(
+        "passthrough_f32",
+        r#"{"max_batch":4,"max_delay_us":1000000}"#,
+    );
+    let grpc = Grpc::connect(&server);
+    let ask = |rows: u8, values: &[f32]| {
+        let width = i64::try_from(values.len()).unwrap() / i64::from(rows);
+        grpc.call(request(
+            "passthrough_f32",
+            &[("in", &[rows.into(), width], values)],
+        ))
+    };
+    let begun = Instant::now();
+    for _ in 0..ROUNDS {
+        let first = ask(1, &[1.0]);
+        grpc.round_trip();
+        let other = ask(1, &[2.0, 3.0]);
+        assert_eq!(outputs(first.wait()), [1.0]);
+        // They fill the batch that is open now.
+        assert_eq!(outputs(ask(3, &[4.0; 6]).wait()), [4.0; 6]);
+        assert_eq!(outputs(other.wait()), [2.0, 3.0]);
+    }
+    let took = begun.elapsed();
+    assert!(took < DELAY * ROUNDS / 2, "of another shape: {took:?}");
+    let begun = Instant::now();
+    for _ in 0..ROUNDS {
+        let first = ask(1, &[1.0]);
+        grpc.round_trip();
+        assert_eq!(outputs(ask(4, &[2.0; 4]).wait()), [2.0; 4]);
+        assert_eq!(outputs(first.wait()), [1.0]);
+    }
+    let took = begun.elapsed();
+    assert!(took < DELAY * ROUNDS / 2, "too large: {took:?}");
 }
 
 #[test]
@@ -267,12 +319,12 @@ fn a_full_batch_does_not_wait_for_its_delay() {
         r#"{"max_batch":2,"max_delay_us":1000000}"#,
     );
     let grpc = Grpc::connect(&server);
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     for _ in 0..4 {
         let calls = [grpc.call(row(&[1.0])), grpc.call(row(&[2.0]))];
         assert_eq!(calls.map(|call| outputs(call.wait())), [[1.0], [2.0]]);
     }
-    assert!(begun.elapsed() < std::time::Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(3));
     assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 4)]);
 }
 
@@ -317,6 +369,12 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
         });
         file.expect("it is stored").path()
     };
+    let read = || -> Value { serde_json::from_slice(&fs::read(stored()).unwrap()).unwrap() };
+    // It is of the same model still.
+    let rewrite = |mut known: Value| {
+        known["digest"] = read()["digest"].clone();
+        fs::write(stored(), known.to_string()).unwrap();
+    };
     let server = begin();
     let grpc = Grpc::connect(&server);
     let first = config(&grpc, "perceptron");
@@ -352,11 +410,7 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     drop(again);
     let sizes = json!({"alone": {"secs": 0, "nanos": 2000}, "list": [
         {"rows": 4, "took": {"secs": 0, "nanos": 4000}}]});
-    fs::write(
-        stored(),
-        json!({"refused": null, "sizes": sizes}).to_string(),
-    )
-    .unwrap();
+    rewrite(json!({"refused": null, "sizes": sizes}));
     let third = begin();
     third.wait_log("up to 4 rows run as one inference, 4: 2.00 times as many");
     assert!(!third.log().contains("measuring batches"));
@@ -364,17 +418,43 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
     // A start that had no time for all sizes is gone on with.
     let sizes = json!({"alone": {"secs": 1, "nanos": 0}, "list": [
         {"rows": 2, "took": {"secs": 1, "nanos": 0}}]});
-    let known = json!({"refused": null, "sizes": sizes, "tried": 1});
-    fs::write(stored(), known.to_string()).unwrap();
+    rewrite(json!({"refused": null, "sizes": sizes, "tried": 1}));
     let fourth = begin();
     fourth.wait_log("measuring batches of 4, 8, 16, 32 rows, for 10s at most");
     fourth.wait_log("measured batches in ");
     drop(fourth);
-    let known: Value = serde_json::from_slice(&fs::read(stored()).unwrap()).unwrap();
+    let known = read();
     assert!(known["tried"].as_u64() > Some(1), "{known}");
     let refused = json!({"refused": "it was so before", "sizes": {"alone": {"secs": 0, "nanos": 0}, "list": []}});
-    fs::write(stored(), refused.to_string()).unwrap();
+    rewrite(refused);
     begin().wait_log("dynamic_batching is off: it was so before");
+}
+
+#[test]
+fn models_that_load_together_are_measured_one_after_the_other() {
+    let mut config = Config::of(&[]);
+    for name in ["one", "other"] {
+        let entry = config.model(name, &model("perceptron"));
+        entry["nireq"] = json!(1);
+        entry["dynamic_batching"] = json!("auto");
+    }
+    let server = config.begin(&[]);
+    // Each takes up to ten seconds, and more on a busy machine.
+    server.wait_log("measured batches in ");
+    server.wait_ready();
+    let log = server.log();
+    let lines = log.lines().filter_map(|line| {
+        let is_begin = line.contains("measuring batches of ");
+        let is_line = is_begin || line.contains("measured batches in ");
+        let (_, name) = line.split_once("model=\"").filter(|_| is_line)?;
+        Some((is_begin, name))
+    });
+    let lines: Vec<(bool, &str)> = lines.collect();
+    assert_eq!(lines.len(), 4, "{log}");
+    for turn in lines.chunks(2) {
+        assert_eq!((turn[0].0, turn[1].0), (true, false), "{log}");
+        assert_eq!(turn[0].1, turn[1].1, "{log}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod tensors;
 
+pub(super) use tensors::max_shared;
+
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,

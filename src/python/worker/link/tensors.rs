@@ -37,6 +37,11 @@ const MAX_ARENAS: usize = 4096;
 const MAX_SHARE: usize = 4;
 const LEAST_SHARE: usize = 512 << 20;
 
+/// Returns the most bytes that a worker may share at once, by the budget.
+pub(in crate::python::worker) fn max_shared(budget: usize) -> u64 {
+    budget.saturating_mul(MAX_SHARE).max(LEAST_SHARE) as u64
+}
+
 /// Arenas that a worker has announced and not ended, with their bytes.
 #[derive(Default)]
 pub(super) struct Announced {
@@ -47,7 +52,7 @@ pub(super) struct Announced {
 impl Announced {
     /// Notes an arena. Fails if that is more than a worker may have, with the reason as in "the worker …".
     fn note(&mut self, arena: &Arena, budget: usize) -> Result<(), String> {
-        let most = budget.saturating_mul(MAX_SHARE).max(LEAST_SHARE) as u64;
+        let most = max_shared(budget);
         self.forget(arena.number);
         self.arenas.insert(arena.number, arena.bytes);
         self.bytes = self.bytes.saturating_add(arena.bytes);

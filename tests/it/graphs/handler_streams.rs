@@ -1,0 +1,119 @@
+//! What handlers write to their standard streams, and how it comes into the log.
+
+use serde_json::Value;
+
+use crate::support::{
+    Server, eventually,
+    graphs::{CODE, add_python, code, reported},
+    grpc::Grpc,
+    pipelines::Config,
+};
+
+/// Serves a graph `py` that runs code from requests, with a log of JSON.
+fn lab() -> (Config, Server) {
+    let mut config = Config::of(&[]);
+    add_python(&mut config, "py", CODE);
+    let server = config.begin(&["--log_format", "json"]);
+    server.wait_log("\"ready\"");
+    (config, server)
+}
+
+/// Returns what the handler has printed, as `STREAM TEXT`.
+fn printed(server: &Server) -> Vec<String> {
+    let log = server.log();
+    let events = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let ours = events.filter(|event| event["target"] == "ovms::python");
+    let lines = ours.filter_map(|event| {
+        let text = event["message"].as_str()?;
+        Some(format!("{} {text}", event["stream"].as_str()?))
+    });
+    lines.collect()
+}
+
+/// Runs the body of a function, which returns nothing itself.
+fn runs(client: &Grpc, body: &str) {
+    let body = format!("{body}\nreturn [Tensor('out', b'fine')]");
+    assert_eq!(reported(client, code("py", &body)), "out UINT8 [4] fine");
+}
+
+/// Waits until the handler has printed these lines, and no others.
+fn are_printed(server: &Server, lines: &[&str]) {
+    eventually("all lines are in the log", || {
+        (printed(server).len() >= lines.len()).then_some(())
+    });
+    assert_eq!(printed(server), lines);
+}
+
+#[test]
+fn streams_of_handlers_take_bytes_and_settings() {
+    let (_config, server) = lab();
+    let client = Grpc::connect(&server);
+    for body in [
+        "sys.stdout.reconfigure(line_buffering=True, encoding='utf-8')",
+        "sys.stdout.buffer.write(b'one\\ntw')\nsys.stdout.buffer.write(b'o\\n')",
+        // A character in two pieces, and what is none.
+        "sys.stdout.buffer.write(b'\\xc3')\nsys.stdout.flush()\nsys.stdout.buffer.write(b'\\xa4 \\xff\\n')",
+        "sys.stdout.buffer.write(b'half \\xc3')",
+        // What scripts do to print UTF-8.
+        "import io\nwrapped = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('wrapped', file=wrapped)\ndel wrapped",
+        "print(sys.stdout.name, sys.stdout.mode, sys.stdout.isatty(), sys.stdout.line_buffering)",
+        "try: sys.stdout.buffer.write('text')\nexcept TypeError: print('refused')",
+    ] {
+        runs(&client, body);
+    }
+    are_printed(
+        &server,
+        &[
+            "stdout one",
+            "stdout two",
+            "stdout ä \\xff",
+            "stdout half \\xc3",
+            "stdout wrapped",
+            "stdout <stdout> w False True",
+            "stdout refused",
+        ],
+    );
+}
+
+#[test]
+fn what_a_call_prints_without_a_line_end_is_a_line_of_the_log() {
+    let (_config, server) = lab();
+    let client = Grpc::connect(&server);
+    for _ in 0..5 {
+        runs(&client, "print('progress', end='')");
+    }
+    are_printed(&server, &["stdout progress"; 5]);
+    // Also where the call fails.
+    let told = reported(
+        &client,
+        code(
+            "py",
+            "print('begun', end='', file=sys.stderr)\nraise ValueError('wrong')",
+        ),
+    );
+    assert!(told.ends_with("ValueError: wrong"), "{told}");
+    eventually("it is in the log", || {
+        printed(&server)
+            .contains(&"stderr begun".to_owned())
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_long_chain_of_exceptions_is_shown_by_the_names_of_the_handler() {
+    let mut config = Config::of(&[]);
+    let mine = "class Mine(Exception): pass\n";
+    add_python(&mut config, "py", &[CODE, mine].concat());
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let body = "last = None\nfor number in range(3000):\n  error = Mine(f'number {number}')\n  error.__cause__ = last\n  last = error\nraise last";
+    let told = reported(&client, code("py", body));
+    assert!(told.ends_with("Mine: number 2999"), "{told}");
+    server.wait_log("Mine: number 2999");
+    let log = server.log();
+    assert!(log.contains("\n    Mine: number 1\n"), "{log}");
+    assert!(!log.contains("cannot be formatted"), "{log}");
+    assert!(!log.contains("_ovms_handler_"), "{log}");
+}
