@@ -1,4 +1,4 @@
-//! What handlers write to their standard streams, and how it comes into the log.
+//! Standard streams of handlers, and how text that is written to them comes into the log.
 
 use serde_json::Value;
 
