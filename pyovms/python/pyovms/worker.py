@@ -17,11 +17,15 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 from . import _pyovms
 
 # Of a request.
 MAX_REQUEST = 1 << 16
+
+# Seconds in which processes that clean up may end by themselves.
+CLEANING = 1
 
 
 def main(descriptor):
@@ -172,16 +176,35 @@ def children():
                 yield int(entry)
 
 
+def cleans(pid):
+    """Returns whether a process removes the names that `multiprocessing` has left in the system, once all that use them
+    have ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"multiprocessing.resource_tracker" in file.read(1 << 16)
+    except OSError:
+        return False
+
+
 def end():
-    """Kills all descendants: the children of one that is killed become those of this process."""
+    """Kills all descendants: the children of one that is killed become those of this process. Those that clean up behind
+    others end by themselves, or are killed a little later."""
+    until = time.monotonic() + CLEANING
     while True:
+        is_cleaning = False
         for pid in children():
+            if time.monotonic() < until and cleans(pid):
+                is_cleaning = True
+                continue
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         try:
-            os.waitpid(-1, 0)
+            if not is_cleaning:
+                os.waitpid(-1, 0)
+            elif os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.005)
         except ChildProcessError:
             return
 

@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::CommandExt as _};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::workers::{FINE, are_gone, config_with, is_fine, number};
+use super::workers::{FINE, are_gone, config_with, is_fine, lab, number};
 use crate::support::{
     Server, cli, eventually,
     graphs::{CODE, code, file, reported, shown},
@@ -44,6 +44,25 @@ fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
     kill_process_group(group, Signal::KILL).expect("it runs");
     server.wait();
     are_gone(&ended);
+}
+
+#[test]
+fn names_of_multiprocessing_go_with_a_server_that_is_killed() {
+    let (_config, mut server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let body = "import multiprocessing\nfrom multiprocessing import shared_memory\n\
+                self.memory = shared_memory.SharedMemory(create=True, size=100)\n\
+                self.lock = multiprocessing.get_context('spawn').Lock()\n\
+                return [Tensor('out', self.memory.name.encode())]";
+    let told = reported(&client, code("py", body));
+    let name = told.rsplit(' ').next().expect("it is told");
+    let memory = std::path::Path::new("/dev/shm").join(name);
+    assert!(memory.exists(), "{told}");
+    let worker = number(&client, "py", "os.getpid()");
+    server.signal("KILL");
+    server.wait();
+    eventually("the name is gone", || (!memory.exists()).then_some(()));
+    are_gone(&[worker]);
 }
 
 #[test]
