@@ -589,6 +589,23 @@ def _assigned(path, name):
     return 0
 
 
+def leave(error):
+    """Ends this process as Python ends a program that has come to its end, or to an exception that nobody handles."""
+    status = 0 if error is None else 1
+    try:
+        if not isinstance(error, SystemExit):
+            if error is not None:
+                sys.excepthook(type(error), error, error.__traceback__)
+        elif error.code is None or isinstance(error.code, int):
+            status = error.code or 0
+        else:
+            print(error.code, file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    finally:
+        os._exit(status & 0xFF)
+
+
 # Whether this process has the terminal of a command that logs nothing and has no report.
 shows_raised = False
 

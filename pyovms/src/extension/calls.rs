@@ -11,7 +11,7 @@ use std::{
 };
 
 use pyo3::{
-    exceptions::{PyRuntimeError, PySystemExit, PyTypeError},
+    exceptions::{PyRuntimeError, PyTypeError},
     intern,
     prelude::*,
     types::{PyAny, PyDict, PyIterator, PyList, PyNone, PyType, iterator::PySendResult},
@@ -121,39 +121,6 @@ impl Drop for Running {
 /// Takes in that this thread has printed the beginning of a line.
 pub(super) fn begin_line() {
     HAS_BEGUN_LINE.set(true);
-}
-
-/// Ends the process if it is none of the server's but was forked by code of a handler, which has come back here: the
-/// link belongs to the worker, which answers the call.
-fn leave_if_forked<T>(py: Python<'_>, result: &PyResult<T>) {
-    if forks() == 0 {
-        return;
-    }
-    let status = match result {
-        Ok(_) => 0,
-        Err(error) if error.is_instance_of::<PySystemExit>(py) => {
-            let code = error.value(py).getattr("code").ok();
-            match code.filter(|code| !code.is_none()) {
-                None => 0,
-                Some(code) => code.extract::<i32>().unwrap_or(1),
-            }
-        }
-        Err(error) => {
-            error.clone_ref(py).print(py);
-            1
-        }
-    };
-    let end = || -> PyResult<()> {
-        let sys = py.import("sys")?;
-        for name in ["stdout", "stderr"] {
-            // A stream may be closed.
-            let _ = sys.getattr(name)?.call_method0("flush");
-        }
-        py.import("os")?.call_method1("_exit", (status,))?;
-        Ok(())
-    };
-    let _ = end();
-    std::process::abort();
 }
 
 /// Refuses what a generator returns at its end, unless there is nothing in it.
@@ -295,7 +262,7 @@ impl Calls {
                 let _running = Running::new(&node.name);
                 let begun = Instant::now();
                 let outcome = run(&node);
-                leave_if_forked(py, &outcome);
+                self.leave_if_forked(py, &outcome);
                 self.end_lines(py);
                 node.is_slow
                     .store(begun.elapsed() > LONG, Ordering::Relaxed);
@@ -310,6 +277,14 @@ impl Calls {
         self.say(py, Report::Done(Done { call, outcome }));
         contents::said();
         went_well
+    }
+
+    /// Ends the process if it is none of the server's but was forked by code of a handler, which has come back here: the
+    /// link belongs to the worker, which answers the call.
+    fn leave_if_forked<T>(&self, py: Python<'_>, result: &PyResult<T>) {
+        if forks() > 0 {
+            self.tools.leave(py, result.as_ref().err());
+        }
     }
 
     /// Has what a call has printed without a line end written.
@@ -332,7 +307,7 @@ impl Calls {
         let space = self.tools.space(py, &load.path)?;
         let inspects = load.inspect;
         let made = self.make(py, load, &space);
-        leave_if_forked(py, &made);
+        self.leave_if_forked(py, &made);
         self.end_lines(py);
         let is_kept = matches!(made, Ok((_, true)));
         // Before the names of its modules are forgotten.
@@ -522,7 +497,7 @@ impl Calls {
             }
         };
         // Before what it returns is shared.
-        leave_if_forked(py, &done);
+        self.leave_if_forked(py, &done);
         let done = done?;
         if let Ok(list) = done.cast::<PyList>() {
             let outputs = self.outputs(
@@ -555,7 +530,7 @@ impl Calls {
         loop {
             let iterator = object.bind(py).cast::<PyIterator>().map_err(PyErr::from);
             let next = iterator.and_then(|it| it.send(&PyNone::get(py)));
-            leave_if_forked(py, &next);
+            self.leave_if_forked(py, &next);
             self.end_lines(py);
             let set = next.and_then(|next| match next {
                 PySendResult::Next(set) => self.yielded(&set, &node.outputs).map(Some),

@@ -75,8 +75,7 @@ impl Announce for Link {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             // The server would end the worker.
             return Err(io::Error::other(format!(
-                "a worker may share {} bytes of memory with the server, which is 4 times --max-bytes-in-flight; give less \
-                 at once, or raise that",
+                "a worker may share {} bytes of memory with the server; give less at once, or raise --max-bytes-in-flight",
                 self.limit
             )));
         }

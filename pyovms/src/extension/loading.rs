@@ -24,6 +24,8 @@ pub(super) struct Tools {
     strays: Py<PyAny>,
     /// Function that writes what this thread has printed without a line end.
     flush_rests: Py<PyAny>,
+    /// Function that ends a process as Python ends a program.
+    leave: Py<PyAny>,
 }
 
 impl Tools {
@@ -36,6 +38,7 @@ impl Tools {
             misfits: module.getattr("misfits")?.unbind(),
             strays: module.getattr("strays")?.unbind(),
             flush_rests: module.getattr("flush_rests")?.unbind(),
+            leave: module.getattr("leave")?.unbind(),
         })
     }
 
@@ -51,6 +54,13 @@ impl Tools {
     pub(super) fn end_lines(&self, py: Python<'_>) {
         // Where it cannot be written, nobody can be told.
         let _ = self.flush_rests.bind(py).call0();
+    }
+
+    /// Ends this process as Python ends a program, by an exception or without.
+    pub(super) fn leave(&self, py: Python<'_>, error: Option<&PyErr>) -> ! {
+        let _ = self.leave.bind(py).call1((error.map(|it| it.value(py)),));
+        // It cannot come back.
+        std::process::abort()
     }
 
     /// Returns the methods of a handler's class that cannot be called as they are. Nothing is known of a class that

@@ -14,6 +14,7 @@ fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
         ("py", "raise ValueError('in the child')", "1"),
         ("py", "return [Tensor('out', b'of the child')]", "0"),
         ("py", "import sys; sys.exit(3)", "3"),
+        ("py", "import sys; sys.exit('it ends so')", "1"),
         ("gen", "raise ValueError('in the child')", "1"),
     ] {
         let worker = number(&client, "py", "os.getpid()");
@@ -31,6 +32,7 @@ fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
         is_fine(&client, graph);
     }
     server.wait_log("ValueError: in the child");
+    server.wait_log("it ends so");
 }
 
 #[test]

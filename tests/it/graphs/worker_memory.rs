@@ -74,8 +74,7 @@ fn a_result_that_is_more_than_a_worker_may_share_is_a_memory_error() {
     ] {
         let told = reported(&client, code("py", &body));
         let limit = format!(
-            "a worker may share {most} bytes of memory with the server, which is 4 times --max-bytes-in-flight; give \
-             less at once, or raise that"
+            "a worker may share {most} bytes of memory with the server; give less at once, or raise --max-bytes-in-flight"
         );
         assert!(told.contains("MemoryError"), "{told}");
         assert!(told.contains(what) && told.contains(&limit), "{told}");
