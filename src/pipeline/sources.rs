@@ -3,10 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    config::NodeConfig,
-    custom_node::NodeError,
-    python::{HandlerLoadError, Raised},
-    servable::ServableInfo,
+    config::NodeConfig, custom_node::NodeError, python::HandlerLoadError, servable::ServableInfo,
 };
 
 pub use crate::servable::TensorSource;
@@ -130,7 +127,7 @@ pub enum CustomError {
         reason: String,
         /// The next step.
         advice: &'static str,
-        /// Line of the handler file where an exception passed, and its traceback.
+        /// Line of the handler file where an exception passed, and its traceback; or where its worker ended.
         raised: Option<Box<HandlerPlace>>,
     },
     /// The `execute` of a Python handler is a generator. A server does not say so before a request.
@@ -141,7 +138,7 @@ pub enum CustomError {
     NotLooked(String),
 }
 
-/// Place in a handler where it has raised an exception.
+/// Place in a handler where it has raised an exception, or has ended its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandlerPlace {
     /// Path of the file.
@@ -163,16 +160,21 @@ impl From<HandlerLoadError> for CustomError {
         if let HandlerLoadError::Environment { reason, .. } = error {
             return Self::Environment(reason);
         }
-        let place = |path: &Path, raised: &Raised| HandlerPlace {
-            file: path.display().to_string(),
-            line: raised.line.and_then(|line| usize::try_from(line).ok()),
-            traceback: raised.traceback.trim_end().to_owned(),
+        let place = |path: &Path, line: Option<u32>, traceback: &str| {
+            Box::new(HandlerPlace {
+                file: path.display().to_string(),
+                line: line.and_then(|line| usize::try_from(line).ok()),
+                traceback: traceback.trim_end().to_owned(),
+            })
         };
         Self::Handler {
             reason: error.to_string(),
             advice: error.advice(),
             raised: match &error {
-                HandlerLoadError::Raised { path, raised } => Some(Box::new(place(path, raised))),
+                HandlerLoadError::Raised { path, raised } => {
+                    Some(place(path, raised.line, &raised.traceback))
+                }
+                HandlerLoadError::Worker { path, line, .. } => Some(place(path, *line, "")),
                 _ => None,
             },
         }

@@ -267,6 +267,8 @@ pub enum HandlerLoadError {
         path: PathBuf,
         /// How it ended, in words.
         reason: String,
+        /// Line of the handler file where it was at its end, from 1, if it was in it and that is known.
+        line: Option<u32>,
     },
     /// The interpreter is unavailable.
     #[error(

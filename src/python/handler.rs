@@ -35,7 +35,7 @@ pub struct PythonHandler {
     class: HandlerFacts,
     misfits: Vec<Misfit>,
     places: Arc<Semaphore>,
-    life: Life,
+    life: Arc<Life>,
 }
 
 /// Results of a look at the class of a handler.
@@ -54,6 +54,21 @@ struct Life {
     is_closing: AtomicBool,
     ended: Notify,
     finalized: Mutex<bool>,
+}
+
+impl Life {
+    /// Waits until there are no uses.
+    async fn unused(&self) {
+        loop {
+            let ended = self.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            ended.as_mut().enable();
+            if self.uses.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
 }
 
 /// A use of a handler: a call, a state, or a generator.
@@ -112,7 +127,7 @@ impl PythonHandler {
             class,
             misfits,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
-            life: Life::default(),
+            life: Arc::default(),
         }))
     }
 
@@ -213,22 +228,17 @@ impl PythonHandler {
             return None;
         }
         self.life.is_closing.store(true, Ordering::Release);
-        block_on(&self.group, async {
-            let unused = async {
-                loop {
-                    let ended = self.life.ended.notified();
-                    let mut ended = std::pin::pin!(ended);
-                    ended.as_mut().enable();
-                    if self.life.uses.load(Ordering::Acquire) == 0 {
-                        return;
-                    }
-                    ended.await;
-                }
-            };
+        let (life, end) = (Arc::clone(&self.life), self.end());
+        // A task, since a runtime that ends drops those; a thread for blocking work may outlive it.
+        let all = async move {
             // After that it is finalized beside them.
-            let _ = tokio::time::timeout(PATIENCE, unused).await;
-            self.end().await
-        })
+            let _ = tokio::time::timeout(PATIENCE, life.unused()).await;
+            end.await
+        };
+        let runtime = self.group.runtime();
+        block_on(&self.group, async { Task::spawn_on(runtime, all).await })
+            .ok()
+            .flatten()
     }
 
     /// Has all workers finalize it; returns what one of them has raised.

@@ -87,12 +87,7 @@ pub fn give_terminal(terminal: HandlerTerminal) {
 /// Kills the workers of a graph or a pipeline, called such as `graph g`, that are loading a handler. What is told of
 /// them is `how`.
 pub fn end_loads(of: &str, how: &str) {
-    let links = COMMON.links.lock();
-    for link in links.iter().filter_map(Weak::upgrade) {
-        if link.owner() == of && link.is_loading() {
-            link.kill(how.to_owned());
-        }
-    }
+    COMMON.end_loads(of, how);
 }
 
 /// Asks all workers where their handlers are, as `/m/model.py:3 in execute`; `None` if they are nowhere.

@@ -219,7 +219,7 @@ fn handler(
         } => Diagnostic::error(rules::PYTHON_STATE, reason)
             .file(&environment.file)
             .at(environment.place),
-        HandlerLoadError::Worker { reason, .. } => state(reason),
+        HandlerLoadError::Worker { reason, line, .. } => at_line(state(reason), line, &path),
         HandlerLoadError::NoFile { .. } => no_handler(entry, &path),
         HandlerLoadError::NoClass(_) => state(format!("{shown} has no class OvmsPythonModel"))
             .file(&shown.to_string())
@@ -250,13 +250,17 @@ fn handler(
 
 /// Adds to a finding where in a handler file an exception passed, and its traceback.
 fn raised_at(mut finding: Diagnostic, raised: &Raised, path: &Path) -> Diagnostic {
-    if let Some(line) = raised.line {
-        let line = usize::try_from(line).unwrap_or(usize::MAX);
-        finding = finding.file(&path.display().to_string()).at((line, 1));
-    }
+    finding = at_line(finding, raised.line, path);
     let traceback = raised.traceback.trim_end();
     finding.traceback = (!traceback.is_empty()).then(|| traceback.to_owned());
     finding
+}
+
+/// Adds to a finding the line of a handler file that it is about, if that is known.
+fn at_line(finding: Diagnostic, line: Option<u32>, path: &Path) -> Diagnostic {
+    let Some(line) = line else { return finding };
+    let line = usize::try_from(line).unwrap_or(usize::MAX);
+    finding.file(&path.display().to_string()).at((line, 1))
 }
 
 /// Creates the warning about a method that the server does not call, with the name that may be meant.
@@ -325,6 +329,10 @@ fn initialized(
         Ok(handler) => {
             let ended = handler.finalize();
             (handler.class().clone(), ended, handler.fits().err())
+        }
+        // It would end the next worker as well.
+        Err(failure @ HandlerLoadError::Worker { .. }) => {
+            (HandlerFacts::default(), None, Some(failure))
         }
         // What is known without an object is reported all the same.
         Err(failure) => match PythonHandler::inspect(facts, workers.clone()) {

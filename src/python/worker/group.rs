@@ -21,6 +21,7 @@ use tokio::{
 use super::{
     WorkerOptions,
     link::{Link, max_shared},
+    memory::input_budget,
     output::{self, NodeNames},
     process::Process,
     seat::WorkerSlot,
@@ -58,6 +59,7 @@ pub(in crate::python) struct Common {
     pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
     /// Links to all workers.
     pub(in crate::python) links: Mutex<Vec<Weak<Link>>>,
+    groups: Mutex<Vec<Weak<WorkerGroup>>>,
     /// Charged with the memory that is shared.
     pub(in crate::python) budget: Mutex<Option<Budget>>,
     /// Of the server, for those who load elsewhere.
@@ -71,6 +73,7 @@ pub(in crate::python) static COMMON: Common = Common {
     all: AtomicUsize::new(256),
     terminal: OnceLock::new(),
     links: Mutex::new(Vec::new()),
+    groups: Mutex::new(Vec::new()),
     budget: Mutex::new(None),
     runtime: Mutex::new(None),
     description: Mutex::new(None),
@@ -92,7 +95,27 @@ impl Common {
         EVERYONE.get_or_init(|| Arc::new(Semaphore::new(self.all.load(Ordering::Relaxed))))
     }
 
-    fn budget(&self) -> Budget {
+    /// Ends loads of handlers for a graph or a pipeline, called such as `graph g`: those in progress, and those that are to
+    /// begin in workers that are being started. What is told of the workers is `how`.
+    pub(in crate::python) fn end_loads(&self, of: &str, how: &str) {
+        let groups: Vec<_> = self
+            .groups
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for group in groups.iter().filter(|group| group.of == of) {
+            // Of one that is loaded nothing else is loaded.
+            let _ = group.ended.set(how.to_owned());
+        }
+        for link in self.links.lock().iter().filter_map(Weak::upgrade) {
+            if link.owner() == of && link.is_loading() {
+                link.kill(how.to_owned());
+            }
+        }
+    }
+
+    pub(super) fn budget(&self) -> Budget {
         let budget = self.budget.lock();
         budget
             .clone()
@@ -115,6 +138,10 @@ pub struct WorkerGroup {
     names: Arc<NodeNames>,
     last: AtomicU32,
     counts: Arc<WorkerCounts>,
+    /// How the load of its handlers was ended, in words, if it was.
+    ended: OnceLock<String>,
+    /// Of inputs in the memory that they share with the server.
+    inputs: Budget,
     runtime: Handle,
 }
 
@@ -124,8 +151,10 @@ impl WorkerGroup {
     pub fn new(of: String, options: WorkerOptions, counts: Arc<WorkerCounts>) -> Arc<Self> {
         let workers = options.workers.unwrap_or(1).max(1);
         let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
-        Arc::new_cyclic(|own| Self {
+        let made = Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
+            ended: OnceLock::new(),
+            inputs: input_budget(&of, &COMMON.budget()),
             of,
             options,
             slots,
@@ -135,7 +164,12 @@ impl WorkerGroup {
             last: AtomicU32::new(0),
             counts,
             runtime: runtime(),
-        })
+        });
+        let mut groups = COMMON.groups.lock();
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(Arc::downgrade(&made));
+        drop(groups);
+        made
     }
 
     /// Returns what they work for, as in messages: `graph g`.
@@ -190,6 +224,10 @@ impl WorkerGroup {
                     link
                 }
             };
+            // It may have been ended before there was a worker to kill.
+            if let Some(how) = self.ended.get() {
+                link.kill(how.clone());
+            }
             loaded = match load(&link, number, facts, false).await {
                 Ok(loaded) => loaded,
                 Err(error) => {
@@ -236,7 +274,7 @@ impl WorkerGroup {
         let started = async {
             let process = self.fork(&zygote, &other, &stacks).await?;
             drop(other);
-            Link::start(own, process, stacks, self.of.clone(), COMMON.budget()).await
+            Link::start(own, process, stacks, self.of.clone(), self.inputs.clone()).await
         };
         let started = match tokio::time::timeout(START, started).await {
             Ok(started) => started.map_err(|reason| self.options.within_limit(reason))?,
@@ -523,10 +561,12 @@ async fn load(
         Ok(_) => Err(HandlerLoadError::Worker {
             path: path.clone(),
             reason: "the worker has not answered what it was asked".to_owned(),
+            line: None,
         }),
         Err(error) => Err(HandlerLoadError::Worker {
             path: path.clone(),
             reason: error.to_string(),
+            line: link.ended_how().and_then(|_| link.places()?.line_in(path)),
         }),
     }
 }

@@ -5,6 +5,7 @@
 
 pub(super) mod group;
 pub(super) mod link;
+mod memory;
 mod options;
 mod output;
 mod package;

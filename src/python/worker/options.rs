@@ -116,9 +116,10 @@ impl WorkerOptions {
                 ))
             }
             _ => match error {
-                HandlerLoadError::Worker { path, reason } => HandlerLoadError::Worker {
+                HandlerLoadError::Worker { path, reason, line } => HandlerLoadError::Worker {
                     path,
                     reason: self.within_limit(reason),
+                    line,
                 },
                 error => error,
             },

@@ -116,6 +116,14 @@ impl Places {
     pub(super) fn of_handlers(&self) -> Option<String> {
         (!self.handlers.is_empty()).then(|| self.handlers.join(", or at "))
     }
+
+    /// Returns the line of a handler file where the first thread was, or what it had called.
+    pub(super) fn line_in(&self, handler: &Path) -> Option<u32> {
+        let path = written(handler);
+        let frames = self.text.lines().skip(1).map_while(Frame::of);
+        let mut frames = frames.filter(|frame| frame.file == path);
+        frames.next()?.number.parse().ok()
+    }
 }
 
 /// Formats as what follows the line that says how the worker died.
@@ -260,9 +268,13 @@ impl Places {
 
 /// Returns the folder of a file with its slash, as `faulthandler` writes the names of files.
 fn folder(path: &Path) -> Option<String> {
-    let folder = path.parent()?.as_os_str().as_bytes();
+    Some(written(path.parent()?) + "/")
+}
+
+/// Returns a path as `faulthandler` writes the names of files.
+fn written(path: &Path) -> String {
     let mut written = String::new();
-    for chunk in folder.utf8_chunks() {
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {
             // Nothing fails in memory.
             let _ = match u32::from(character) {
@@ -277,7 +289,7 @@ fn folder(path: &Path) -> Option<String> {
             let _ = write!(written, "\\udc{byte:02x}");
         }
     }
-    Some(written + "/")
+    written
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! Header blocks, which cost far more than their bytes, and calls without limit.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use super::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, HEADER_TABLE_SIZE, HEADERS, Http2, INFER,
@@ -109,13 +115,15 @@ fn others_are_served_beside_calls_with_long_trailers() {
     const SOON: Duration = Duration::from_secs(5);
     let server = Server::start("dummy");
     let until = Instant::now() + Duration::from_secs(3);
+    let is_over = Arc::new(AtomicBool::new(false));
     let attackers: Vec<_> = (0..4)
         .map(|_| {
             let mut attacker = Http2::connect(&server, &[(HEADER_TABLE_SIZE, 4096)]);
+            let is_over = Arc::clone(&is_over);
             thread(move || {
                 let mut calls = 0;
                 let mut stream = 1;
-                while Instant::now() < until {
+                while !is_over.load(Ordering::Relaxed) {
                     let mut wire = Vec::new();
                     for _ in 0..64 {
                         let last = END_HEADERS | END_STREAM;
@@ -145,13 +153,15 @@ fn others_are_served_beside_calls_with_long_trailers() {
     let grpc = Grpc::connect(&server);
     let mut longest = Duration::ZERO;
     let mut served = 0;
-    while Instant::now() < until {
+    // A machine that is slow takes longer for so many.
+    while served <= 10 || Instant::now() < until {
         let started = Instant::now();
         grpc.check_serves();
         longest = longest.max(started.elapsed());
         served += 1;
     }
+    is_over.store(true, Ordering::Relaxed);
     let calls: usize = attackers.into_iter().map(|it| it.join().unwrap()).sum();
     assert!(longest < SOON, "{longest:?} beside {calls} calls");
-    assert!(served > 10 && calls > 100, "{served} beside {calls}");
+    assert!(calls > 100, "{served} beside {calls}");
 }

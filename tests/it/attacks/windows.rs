@@ -3,7 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -87,8 +87,11 @@ fn answers_that_nobody_takes_count() {
     /// Budget of a container of 2 GiB. Buffers of that length leave tens of megabytes with the
     /// allocator, whatever the budget.
     const LARGER: usize = 512 << 20;
+    /// Seconds for which an answer is held.
+    const WAIT: u64 = 5;
     let flag = format!("--max_bytes_in_flight={LARGER}");
-    let server = Server::start_with("passthrough_u8", &[&flag, "--write_timeout_seconds=5"]);
+    let wait = format!("--write_timeout_seconds={WAIT}");
+    let server = Server::start_with("passthrough_u8", &[&flag, &wait]);
     let grpc = Grpc::connect(&server);
     grpc.answered(large(PIECES));
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -107,6 +110,7 @@ fn answers_that_nobody_takes_count() {
     let mut call = head(INFER);
     header(&mut call, "grpc-encoding", "gzip");
     let growth = Growth::of(&server);
+    let begun = Instant::now();
     // 20 connections with 100 answers of 1.5 MB are 3 GB.
     let mut attackers: Vec<Http2> = (0..20)
         .map(|_| Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]))
@@ -125,7 +129,10 @@ fn answers_that_nobody_takes_count() {
             }
         }
     }
-    assert!(held > 5 && refused > 1500, "{held} and {refused}");
+    // A machine that is slow takes more than the time that the server gives such a client, after which there is room.
+    let turns = 1 + begun.elapsed().as_secs() / WAIT;
+    assert_eq!(held + refused, 2000);
+    assert!(held > 5 && held < 500 * turns, "{held} in {turns} turns");
     growth.check_for(LARGER);
     eventually("there is room again", || grpc.infer(large(PIECES)).ok());
     growth.check_for(LARGER);
@@ -197,7 +204,7 @@ fn inferences_and_streams_between_messages_are_not_stuck() {
     let is_answer = |frame: &super::http2::Frame| frame.kind == DATA && frame.payload.len() > 100;
     talk.until("the first answer", is_answer);
     // Longer than either limit: the inference, and the pause of the stream meanwhile.
-    let steps = 3 * busy::SECONDS;
+    let steps = 2 * busy::SECONDS;
     busy::check(steps, &grpc.infer(busy::request(steps)));
     talk.frame(DATA, END_STREAM, stream, &framed(&busy::request(1)));
     talk.until("the second answer", is_answer);

@@ -353,6 +353,38 @@ fn a_finalize_that_raises_is_a_warning() {
 }
 
 #[test]
+fn an_import_that_crashes_is_an_error_of_its_line() {
+    let folder = repository::folder();
+    let handler =
+        format!("import ctypes\n\n\ndef load():\n    ctypes.string_at(0)\n\n\nload()\n{ECHO}");
+    write(folder.path(), PYTHON, &handler);
+    for more in [&[][..], &["--initialize"]] {
+        let run = graph(folder.path(), &[&["check", "g"], more].concat());
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(run.text(), @"
+            graph `g`: 1 error
+
+            error: The Python Node state initialization failed [rule 13]
+             --> g/handler.py:5:1
+              |
+            5 |     ctypes.string_at(0)
+              | ^
+              |
+              = node `py`
+              = worker of node py was killed by SIGSEGV in node py
+            ");
+        }
+        let stacks = &run.stderr;
+        assert_eq!(
+            stacks.matches("threads of the worker at its end").count(),
+            1,
+            "{stacks}"
+        );
+        assert_eq!(run.code, Some(1));
+    }
+}
+
+#[test]
 fn a_model_of_triton_is_told_as_one() {
     let folder = repository::folder();
     let class = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n";

@@ -1,6 +1,10 @@
 //! Graphs that are not available, and the responses of each interface about them.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
+    time::{Duration, Instant},
+};
 
 use crate::support::{
     Server, eventually,
@@ -159,6 +163,35 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
         (graphs::reload(&server) == 201).then_some(())
     });
     assert_eq!(status(&server, "slow"), "AVAILABLE OK");
+}
+
+#[test]
+fn a_load_is_ended_though_its_worker_comes_later() {
+    let mut config = Config::of(&[]);
+    graphs::add_python(&mut config, "slow", SLOW);
+    // An interpreter that begins when it is told to.
+    let bin = config.beside("environment").join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let program = bin.join("python3");
+    let python = concat!(env!("WORKSPACE_ROOT"), "/.venv/bin/python");
+    let waits = "until [ -e \"$0.go\" ]; do sleep 0.02; done";
+    std::fs::write(
+        &program,
+        format!("#!/bin/sh\n{waits}\nexec {python} \"$@\"\n"),
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let environment = bin.parent().unwrap().to_str().unwrap();
+    let flags = [
+        "--graph_load_seconds",
+        "2",
+        "--python_environment",
+        environment,
+    ];
+    let server = config.begin(&flags);
+    server.wait_log("it took longer than 2s; see what its nodes do when they begin");
+    std::fs::write(bin.join("python3.go"), "").unwrap();
+    server.wait_log("Python worker was killed: its handler has not loaded within 2s");
 }
 
 #[test]

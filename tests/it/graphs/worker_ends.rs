@@ -7,7 +7,7 @@ use serde_json::json;
 use super::workers::{FINE, config_with};
 use crate::support::{
     Server, cli, eventually,
-    graphs::{CODE, PYTHON, add, code, file, generative, reported},
+    graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
     http::post,
     pipelines::{Config, is_ready},
@@ -213,4 +213,19 @@ fn a_signal_to_all_processes_of_a_stop_loses_no_request() {
     assert_eq!(answer.raw_output_contents[0], "15");
     assert!(server.wait().success(), "{}", server.log());
     assert!(!server.log().contains(" anew"), "{}", server.log());
+}
+
+#[test]
+fn a_finalize_that_does_not_end_is_left_without_a_panic() {
+    let mut config = Config::of(&[]);
+    let handler = "import time\nclass OvmsPythonModel:\n  def execute(self, inputs): return inputs\n  \
+         def finalize(self):\n    print('the end begins')\n    time.sleep(60)\n";
+    add_python(&mut config, "g", handler);
+    let mut server = config.serve_with(&["--shutdown_timeout_seconds", "1"]);
+    server.signal("TERM");
+    server.wait_log("the end begins");
+    assert!(server.wait().success(), "{}", server.log());
+    let log = server.log();
+    assert!(log.contains(" stopped"), "{log}");
+    assert!(!log.contains("panicked"), "{log}");
 }

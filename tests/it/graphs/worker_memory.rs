@@ -41,6 +41,48 @@ fn results_are_charged_while_the_server_has_them() {
 }
 
 #[test]
+fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
+    let (_config, server) = lab(&["--max_bytes_in_flight=67108864"]);
+    let client = Grpc::connect(&server);
+    let padding = "#".repeat(3_000_000);
+    let keep = format!("self.kept = getattr(self, 'kept', []) + [inputs]; {FINE}\n{padding}");
+    let fine = format!("{FINE}\n{padding}");
+    let mut kept = 0;
+    let refused = loop {
+        match client.infer(code("py", &keep)) {
+            Ok(_) => kept += 1,
+            Err(status) => break grpc::error(&status),
+        }
+        assert!(kept < 30, "more than there may be");
+    };
+    assert!(kept > 8, "{kept} are less than half");
+    let told = "Server is overloaded - inputs that Python handlers of graph py hold: the most bytes allowed are 50331648, \
+                three quarters of --max-bytes-in-flight; try again later";
+    assert!(
+        refused.starts_with("ResourceExhausted: ") && refused.contains(told),
+        "{refused}"
+    );
+    server.wait_log("Python handlers hold 50331648 bytes of inputs, all that they may");
+    for _ in 0..5 {
+        assert_eq!(
+            reported(&client, code("other", &fine)),
+            "out UINT8 [4] fine"
+        );
+        assert!(client.infer(code("py", &fine)).is_err());
+    }
+    // What is given back is there again.
+    assert_eq!(
+        number(&client, "py", "len(self.__dict__.pop('kept'))"),
+        kept
+    );
+    eventually("there is room again", || {
+        client.infer(code("py", &fine)).ok()
+    });
+    let log = server.log();
+    assert_eq!(log.matches("all that they may").count(), 1, "{log}");
+}
+
+#[test]
 fn a_generator_whose_result_has_no_room_ends_with_an_error() {
     let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
     let client = Grpc::connect(&server);

@@ -163,6 +163,18 @@ fn an_exception_of_a_handler_is_placed_in_the_handler() {
         rest.contains("Error during python node initialization for handler_path"),
         "{rest}"
     );
+    // One that ends its worker as well.
+    let crash = "import ctypes\nctypes.string_at(0)\n";
+    fs::write(&path, format!("{crash}{CODE}")).unwrap();
+    let run = cli::run(
+        cli::command()
+            .args(["pipeline", "check"])
+            .arg(&file)
+            .arg("p"),
+    );
+    let shown = run.text() + &run.failure();
+    assert!(shown.contains(&format!(" --> {place}\n")), "{shown}");
+    assert!(shown.contains("\n2 | ctypes.string_at(0)\n"), "{shown}");
 }
 
 #[test]

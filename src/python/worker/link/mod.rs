@@ -57,7 +57,10 @@ struct Wire {
     /// There are messages that wait.
     waits: Notify,
     freed: Mutex<Vec<Place>>,
+    /// Of results.
     budget: Budget,
+    /// Of what the worker is given.
+    inputs: Budget,
     /// Of the memory that both sides have.
     charges: Mutex<HashMap<u32, Charge>>,
 }
@@ -141,7 +144,7 @@ fn follow(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStre
 
 impl Announce for Wire {
     fn arena(&self, number: u32, bytes: usize, file: OwnedFd) -> io::Result<()> {
-        let charge = self.budget.charge(bytes).map_err(io::Error::other)?;
+        let charge = self.inputs.charge(bytes).map_err(io::Error::other)?;
         let mut charges = self.charges.lock();
         charges.insert(number, charge);
         drop(charges);
@@ -203,7 +206,7 @@ impl Link {
         process: Process,
         stacks: Stacks,
         of: String,
-        budget: Budget,
+        inputs: Budget,
     ) -> Result<Started, String> {
         let failed = |error: io::Error| format!("the worker has no link: {error}");
         socket.set_nonblocking(true).map_err(failed)?;
@@ -212,7 +215,8 @@ impl Link {
             outgoing: Mutex::default(),
             waits: Notify::new(),
             freed: Mutex::default(),
-            budget,
+            budget: COMMON.budget(),
+            inputs,
             charges: Mutex::default(),
         });
         let link = Arc::new_cyclic(|own| Self {
