@@ -105,6 +105,19 @@ pub async fn handler_places() -> Option<String> {
     (!places.is_empty()).then(|| places.join(", and at "))
 }
 
+/// Asks all workers whether Python's debugger has stopped a handler.
+pub async fn is_debugged() -> bool {
+    let links: Vec<_> = (COMMON.links.lock().iter())
+        .filter_map(Weak::upgrade)
+        .collect();
+    for link in links {
+        if link.is_debugged().await {
+            return true;
+        }
+    }
+    false
+}
+
 /// Charges the memory that is shared with workers. Applies to workers that start afterwards.
 pub fn charge(budget: &Budget) {
     *COMMON.budget.lock() = Some(budget.clone());

@@ -19,12 +19,9 @@ use ovms::{
     python,
     request::{InferRequest, Parameter},
 };
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 
-use self::{load::LocalGraph, show::Times};
+use self::{load::LocalGraph, show::Times, watch::Stops};
 use super::environment;
 use crate::{
     completions::names,
@@ -129,9 +126,6 @@ const WAITING: usize = 64;
 /// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
 
-/// Message of an interrupted run.
-const INTERRUPTED: &str = "interrupted";
-
 /// Runs the subcommand.
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = Aside::take()?;
@@ -145,20 +139,18 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let is_without = args.requests.is_none() && inputs.is_empty();
     let read = || load::read(&args.path, args.name.as_deref());
     let (name, config) = read()?;
-    let source = args.watch.then(|| GraphSource::of(&config.graphs[0]));
+    let source = args
+        .watch
+        .then(|| Arc::new(GraphSource::of(&config.graphs[0])));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    // One for all runs, which hears what comes between two of them as well.
-    let mut interrupts = {
-        let _entered = runtime.enter();
-        signal(SignalKind::interrupt())?
-    };
-    let mut once = |interrupts: &mut Signal, name, config| {
+    let mut stops = Stops::new(&runtime)?;
+    let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
             let loaded = tokio::select! {
                 loaded = load::load(name, config) => loaded?,
-                _ = interrupts.recv() => return Err(interrupted(python::handler_places().await)),
+                () = stops.next() => return Err(stops.ended(python::handler_places().await)),
             };
             let model = loaded.metadata();
             let base = Request {
@@ -172,7 +164,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
             let shown = match feed {
                 Ok(feed) => {
                     let format = args.output.output();
-                    all(&loaded, feed, format, &mut stdout, interrupts).await
+                    all(&loaded, feed, format, &mut stdout, stops).await
                 }
                 Err(failure) => Err(failure),
             };
@@ -183,10 +175,10 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         })
     };
     let result = match source {
-        None => once(&mut interrupts, name, config),
-        Some(source) => watch::run(&runtime, &source, &mut interrupts, |interrupts| {
+        None => once(&mut stops, name, config),
+        Some(source) => watch::run(&runtime, &source, &mut stops, |stops| {
             let (name, config) = read()?;
-            once(interrupts, name, config)
+            once(stops, name, config)
         }),
     };
     // A handler that never ends is not waited for.
@@ -201,11 +193,11 @@ async fn all(
     mut feed: RequestFeed<'_>,
     format: OutputFormat,
     stdout: &mut Aside,
-    interrupts: &mut Signal,
+    stops: &mut Stops,
 ) -> Result<(), Failure> {
     let first = tokio::select! {
         first = feed.next() => first?,
-        _ = interrupts.recv() => return Err(interrupted(None)),
+        () = stops.next() => return Err(stops.ended(None)),
     };
     let Some(first) = first else {
         return Err(Failure::usage("found no request"));
@@ -249,8 +241,8 @@ async fn all(
             let answer = tokio::select! {
                 biased;
                 // Without anybody who takes answers, the graph ends.
-                _ = interrupts.recv() => {
-                    stopped = Some(interrupted(python::handler_places().await));
+                () = stops.next() => {
+                    stopped = Some(stops.ended(python::handler_places().await));
                     break;
                 }
                 answer = answers.recv() => answer,
@@ -273,7 +265,7 @@ async fn all(
     let (fed, ran, shown) = tokio::join!(feeding, running, showing);
     let (refused, stopped, given, stdout) = shown?;
     let error = match &stopped {
-        Some(_) => Some(INTERRUPTED.to_owned()),
+        Some(stopped) => Some(stopped.message().to_owned()),
         None => ran.err().map(|error| error.message().to_owned()),
     };
     let took = begun.elapsed();
@@ -304,13 +296,6 @@ async fn all(
         (None, 1) => Err(Failure::failed("a request was refused")),
         (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
     }
-}
-
-/// Returns the failure of a run that Ctrl-C has ended, with the place where a handler was then.
-fn interrupted(place: Option<String>) -> Failure {
-    let failure = Failure::interrupted(INTERRUPTED);
-    let place = place.map(|place| format!("the handler was at {place}"));
-    place.into_iter().fold(failure, Failure::detail)
 }
 
 fn failed(loaded: &LocalGraph, error: &str) -> Failure {

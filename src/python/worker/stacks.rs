@@ -117,6 +117,12 @@ impl Places {
         (!self.handlers.is_empty()).then(|| self.handlers.join(", or at "))
     }
 
+    /// Returns whether a thread is at the prompt of Python's debugger.
+    pub(super) fn is_debugged(&self) -> bool {
+        let mut frames = self.text.lines().filter_map(Frame::of);
+        frames.any(|frame| frame.file.ends_with("/pdb.py"))
+    }
+
     /// Returns the line of a handler file where the first thread was, or what it had called.
     pub(super) fn line_in(&self, handler: &Path) -> Option<u32> {
         let path = written(handler);

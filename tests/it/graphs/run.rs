@@ -305,6 +305,47 @@ fn each_save_of_a_watched_graph_runs_it_again() {
     assert_eq!(ended(&mut run), Some(130));
 }
 
+#[test]
+fn a_save_ends_a_watched_run_that_does_not_end() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    let hangs =
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        while True: pass\n";
+    write(&graph, PYTHON, &format!("print('begun')\n{hangs}"));
+    let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
+        .args(["graph", "run", "g", "-i", "in:INT64=7", "--watch"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(run.stdout.take().unwrap());
+    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    // In `execute`, and then in the import.
+    for handler in [
+        "import time\nprint('again')\nwhile True: time.sleep(1)\n",
+        &times("2"),
+    ] {
+        let begun = if handler.contains("again") {
+            "begun"
+        } else {
+            "again"
+        };
+        until(&mut stderr, begun);
+        fs::write(graph.join("handler.py"), handler).unwrap();
+        let shown = until(&mut stderr, "the handler was at ");
+        assert!(
+            shown.contains("interrupted by a save; running again"),
+            "{shown}"
+        );
+    }
+    until(&mut stdout, "out: INT64 (1) 14");
+    until(&mut stderr, "waiting for the next save");
+    interrupt(&run);
+    assert_eq!(ended(&mut run), Some(130));
+}
+
 /// A handler that stops in the debugger.
 const STOPPING: &str = "\
 from pyovms import Tensor
@@ -314,6 +355,40 @@ class OvmsPythonModel:
         breakpoint()
         return [Tensor('out', [loud])]
 ";
+
+#[test]
+fn a_save_leaves_the_debugger_at_its_prompt() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    write(&graph, PYTHON, STOPPING);
+    let args = [
+        "graph",
+        "run",
+        graph.to_str().unwrap(),
+        "-i",
+        "in=hello",
+        "--watch",
+    ];
+    let steps = [
+        (
+            "(Pdb) ",
+            Some("print(open(__file__, 'a').write('\\n'), 'written')\n"),
+        ),
+        // Longer than a save takes to be seen.
+        (
+            "1 written\r\n(Pdb) ",
+            Some("import time; time.sleep(2); loud = 'still' + ' here'\n"),
+        ),
+        ("' here'\r\n(Pdb) ", Some("c\n")),
+        ("still here", Some("")),
+        // The save is brought into effect now.
+        ("(Pdb) ", Some("c\n")),
+        ("HELLO", Some("")),
+        ("waiting for the next save", Some("\u{3}")),
+    ];
+    let screen = terminal::run(200, &args, &[], &steps);
+    assert_eq!(screen.code, 130, "{}", screen.text());
+}
 
 #[test]
 fn a_breakpoint_stops_at_the_terminal() {

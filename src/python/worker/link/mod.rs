@@ -347,12 +347,24 @@ impl Link {
 
     /// Asks the worker where its handlers are; `None` if it does not say, or runs none.
     pub(in crate::python) async fn handler_places(&self) -> Option<String> {
+        self.places_now().await?.of_handlers()
+    }
+
+    /// Asks the worker whether Python's debugger has stopped a handler.
+    pub(in crate::python) async fn is_debugged(&self) -> bool {
+        let places = self.places_now().await;
+        places.is_some_and(|places| places.is_debugged())
+    }
+
+    async fn places_now(&self) -> Option<Places> {
         if self.calls.lock().died.is_some() {
             return None;
         }
         self.ask().await;
         let places = self.stacks.read(&self.handlers.lock());
-        places.and_then(|places| places.of_handlers())
+        // It is not its end, which may write none.
+        self.stacks.clear();
+        places
     }
 
     /// Reads the messages that are whole.
