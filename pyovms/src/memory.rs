@@ -296,6 +296,19 @@ impl Own {
         }
         self.free.entry(length).or_default().push((arena, offset));
     }
+
+    /// Ends the arenas of large blocks that are free; returns whether there were any.
+    fn end_free(&mut self, announce: &dyn Announce) -> bool {
+        let before = std::mem::take(&mut self.spare);
+        self.free.retain(|length, blocks| {
+            let stays = *length < LARGE;
+            for (arena, _) in blocks.drain(..if stays { 0 } else { blocks.len() }) {
+                announce.ended(arena.number, arena.map.len());
+            }
+            stays
+        });
+        before > 0
+    }
 }
 
 /// Returns the length of a block for so many bytes: an eighth more than they are, at most.
@@ -358,7 +371,7 @@ impl Shared {
                 }
                 free
             }
-            None if length >= LARGE => (self.make(&mut own, length)?, 0),
+            None if length >= LARGE => (self.made(&mut own, length)?, 0),
             None => {
                 let current = own
                     .current
@@ -366,7 +379,7 @@ impl Shared {
                     .filter(|(_, used)| used + length <= ARENA);
                 let (arena, used) = match current {
                     Some(current) => current,
-                    None => (self.make(&mut own, ARENA)?, 0),
+                    None => (self.made(&mut own, ARENA)?, 0),
                 };
                 own.current = Some((Arc::clone(&arena), used + length));
                 (arena, used)
@@ -384,6 +397,15 @@ impl Shared {
             offset: 0,
             length: bytes,
         })
+    }
+
+    /// Makes an arena, in place of free ones if there may not be another one beside them.
+    fn made(&self, own: &mut Own, bytes: usize) -> io::Result<Arc<Arena>> {
+        self.make(own, bytes)
+            .or_else(|error| match own.end_free(&*self.announce) {
+                true => self.make(own, bytes),
+                false => Err(error),
+            })
     }
 
     /// Makes an arena, and tells the other side of it.
@@ -635,6 +657,37 @@ mod tests {
         assert_eq!(sides.other_said.freed.lock().unwrap().len(), 1);
         sides.give_back();
         assert!(sides.one.lent().is_empty());
+    }
+
+    /// Refuses what is beyond a number of bytes.
+    struct Bounded(Mutex<usize>);
+
+    impl Announce for Bounded {
+        fn arena(&self, _: u32, bytes: usize, _: OwnedFd) -> io::Result<()> {
+            let mut left = self.0.lock().unwrap();
+            *left = left.checked_sub(bytes).ok_or(io::ErrorKind::Other)?;
+            Ok(())
+        }
+
+        fn ended(&self, _: u32, bytes: usize) {
+            *self.0.lock().unwrap() += bytes;
+        }
+
+        fn freed(&self, _: Place) {}
+    }
+
+    #[test]
+    fn free_blocks_make_room_for_those_of_another_length() {
+        let side = Shared::new(Arc::new(Bounded(Mutex::new(40 << 20))));
+        for megabytes in [10, 20, 30, 39, 1, 35] {
+            let span = side.take(megabytes << 20).unwrap();
+            drop(span);
+        }
+        let kept = side.take(30 << 20).unwrap();
+        assert!(side.take(20 << 20).is_err());
+        assert!(side.take(5 << 20).is_ok());
+        drop(kept);
+        assert!(side.take(20 << 20).is_ok());
     }
 
     #[test]

@@ -269,6 +269,8 @@ pub enum HandlerLoadError {
         reason: String,
         /// Line of the handler file where it was at its end, from 1, if it was in it and that is known.
         line: Option<u32>,
+        /// Whether it was importing the handler file then, as far as that is known.
+        is_import: bool,
     },
     /// The interpreter is unavailable.
     #[error(

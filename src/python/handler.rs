@@ -236,9 +236,11 @@ impl PythonHandler {
             end.await
         };
         let runtime = self.group.runtime();
-        block_on(&self.group, async { Task::spawn_on(runtime, all).await })
-            .ok()
-            .flatten()
+        let ended = block_on(&self.group, async { Task::spawn_on(runtime, all).await });
+        ended.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => None,
+        })
     }
 
     /// Has all workers finalize it; returns what one of them has raised.

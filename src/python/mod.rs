@@ -118,7 +118,7 @@ pub async fn is_debugged() -> bool {
     false
 }
 
-/// Charges the memory that is shared with workers. Applies to workers that start afterwards.
+/// Charges the memory that is shared with workers. Applies to those of graphs and pipelines that are loaded afterwards.
 pub fn charge(budget: &Budget) {
     *COMMON.budget.lock() = Some(budget.clone());
 }

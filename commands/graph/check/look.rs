@@ -331,9 +331,11 @@ fn initialized(
             (handler.class().clone(), ended, handler.fits().err())
         }
         // It would end the next worker as well.
-        Err(failure @ HandlerLoadError::Worker { .. }) => {
-            (HandlerFacts::default(), None, Some(failure))
-        }
+        Err(
+            failure @ HandlerLoadError::Worker {
+                is_import: true, ..
+            },
+        ) => (HandlerFacts::default(), None, Some(failure)),
         // What is known without an object is reported all the same.
         Err(failure) => match PythonHandler::inspect(facts, workers.clone()) {
             // It is why the call has failed, and says more.

@@ -148,9 +148,14 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stops = Stops::new(&runtime)?;
     let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
+            let of = format!("graph {name}");
             let loaded = tokio::select! {
                 loaded = load::load(name, config) => loaded?,
-                () = stops.next() => return Err(stops.ended(python::handler_places().await)),
+                () = stops.next() => {
+                    let place = python::handler_places().await;
+                    python::end_loads(&of, "was killed: its run has ended");
+                    return Err(stops.ended(place));
+                }
             };
             let model = loaded.metadata();
             let base = Request {

@@ -1,6 +1,10 @@
 //! Runs that are repeated at each save, and what ends one early.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io::{self, IsTerminal as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use ovms::{
     graph::{Fingerprint, GraphSource, Written},
@@ -32,15 +36,24 @@ const SAVED: &str = "interrupted by a save; running again";
 /// Time between two looks at the files.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Time between two looks whether the debugger is left.
-const DEBUGGER: Duration = Duration::from_millis(500);
+/// Number of looks at a handler that is not at the prompt of the debugger until it counts as left, and the time between two.
+const DEBUGGER: (usize, Duration) = (4, Duration::from_millis(500));
 
 /// Events that end a run before it has ended by itself.
 pub(super) struct Stops {
     interrupts: Signal,
-    saved: Arc<Notify>,
+    saved: Arc<Saves>,
     /// Whether the last one was a save.
     is_saved: bool,
+}
+
+/// Notices of the save after a run has begun.
+#[derive(Default)]
+struct Saves {
+    /// There was one.
+    seen: Notify,
+    /// It may end the run.
+    ends: Notify,
 }
 
 impl Stops {
@@ -61,11 +74,22 @@ impl Stops {
         place.into_iter().fold(failure, Failure::detail)
     }
 
-    /// Waits for the next one; whoever gives up has lost none.
+    /// Waits for the next one during a run; whoever gives up has lost none.
     pub(super) async fn next(&mut self) {
+        let saves = Arc::clone(&self.saved);
+        self.either(&saves.ends).await;
+    }
+
+    /// Waits for the next one after a run.
+    async fn idle(&mut self) {
+        let saves = Arc::clone(&self.saved);
+        self.either(&saves.seen).await;
+    }
+
+    async fn either(&mut self, saved: &Notify) {
         tokio::select! {
             _ = self.interrupts.recv() => self.is_saved = false,
-            () = self.saved.notified() => self.is_saved = true,
+            () = saved.notified() => self.is_saved = true,
         }
     }
 }
@@ -79,14 +103,25 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     loop {
         let before = look(source);
-        let (of_task, saved) = (Arc::clone(source), Arc::clone(&stops.saved));
+        let saves = Arc::<Saves>::default();
+        stops.saved = Arc::clone(&saves);
+        let of_task = Arc::clone(source);
+        let has_terminal = io::stdin().is_terminal();
         let watch = async move {
             is_saved(&of_task, before).await;
-            // Whoever is at its prompt would lose it.
-            while python::is_debugged().await {
-                sleep(DEBUGGER).await;
+            saves.seen.notify_one();
+            // Whoever is at the prompt of the debugger would lose it, and a step between two prompts is short.
+            let (most, pause) = DEBUGGER;
+            let mut looks = if has_terminal { 0 } else { most };
+            while looks < most {
+                looks = if python::is_debugged().await {
+                    0
+                } else {
+                    looks + 1
+                };
+                sleep(pause).await;
             }
-            saved.notify_one();
+            saves.ends.notify_one();
         };
         let _watch = Task::spawn_on(runtime.handle(), watch);
         stops.is_saved = false;
@@ -106,7 +141,7 @@ pub(super) fn run(
             "--- {}: waiting for the next save; Ctrl-C ends this ---",
             now()
         ));
-        runtime.block_on(stops.next());
+        runtime.block_on(stops.idle());
         if !stops.is_saved {
             return Err(Failure::interrupted(INTERRUPTED));
         }

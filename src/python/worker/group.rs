@@ -224,7 +224,8 @@ impl WorkerGroup {
                     link
                 }
             };
-            // It may have been ended before there was a worker to kill.
+            // It may have been ended before there was a worker to kill; afterwards it is one that loads.
+            link.loads(true);
             if let Some(how) = self.ended.get() {
                 link.kill(how.clone());
             }
@@ -562,12 +563,17 @@ async fn load(
             path: path.clone(),
             reason: "the worker has not answered what it was asked".to_owned(),
             line: None,
+            is_import: false,
         }),
-        Err(error) => Err(HandlerLoadError::Worker {
-            path: path.clone(),
-            reason: error.to_string(),
-            line: link.ended_how().and_then(|_| link.places()?.line_in(path)),
-        }),
+        Err(error) => {
+            let places = link.ended_how().and_then(|_| link.places());
+            Err(HandlerLoadError::Worker {
+                path: path.clone(),
+                reason: error.to_string(),
+                line: places.as_ref().and_then(|places| places.line_in(path)),
+                is_import: places.is_some_and(|places| places.is_import(path)),
+            })
+        }
     }
 }
 

@@ -116,10 +116,16 @@ impl WorkerOptions {
                 ))
             }
             _ => match error {
-                HandlerLoadError::Worker { path, reason, line } => HandlerLoadError::Worker {
+                HandlerLoadError::Worker {
+                    path,
+                    reason,
+                    line,
+                    is_import,
+                } => HandlerLoadError::Worker {
                     path,
                     reason: self.within_limit(reason),
                     line,
+                    is_import,
                 },
                 error => error,
             },

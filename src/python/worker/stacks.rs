@@ -109,6 +109,10 @@ pub(super) struct Places {
     handlers: Vec<String>,
     /// The stacks, as Python writes them.
     text: String,
+    /// Whether they were written at a fatal signal.
+    pub(super) is_fatal: bool,
+    /// Whether Python's debugger is on a stack.
+    pub(super) is_debugged: bool,
 }
 
 impl Places {
@@ -117,10 +121,11 @@ impl Places {
         (!self.handlers.is_empty()).then(|| self.handlers.join(", or at "))
     }
 
-    /// Returns whether a thread is at the prompt of Python's debugger.
-    pub(super) fn is_debugged(&self) -> bool {
-        let mut frames = self.text.lines().filter_map(Frame::of);
-        frames.any(|frame| frame.file.ends_with("/pdb.py"))
+    /// Returns whether the first thread was in the import of a handler file.
+    pub(super) fn is_import(&self, handler: &Path) -> bool {
+        let path = written(handler);
+        let mut frames = self.text.lines().skip(1).map_while(Frame::of);
+        frames.any(|frame| frame.file == path && frame.function == "<module>")
     }
 
     /// Returns the line of a handler file where the first thread was, or what it had called.
@@ -254,6 +259,9 @@ impl Places {
                 places.push(place);
             }
         }
+        let mut frames = threads.iter().flat_map(|thread| &thread.frames);
+        let is_debugged =
+            frames.any(|frame| frame.file.ends_with("/pdb.py") && !frame.is_of(&folders));
         let lines = threads
             .iter()
             .flat_map(|thread| {
@@ -268,6 +276,8 @@ impl Places {
         (!lines.is_empty()).then_some(Self {
             handlers: places,
             text,
+            is_fatal,
+            is_debugged,
         })
     }
 }

@@ -56,13 +56,19 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
         assert!(kept < 30, "more than there may be");
     };
     assert!(kept > 8, "{kept} are less than half");
-    let told = "Server is overloaded - inputs that Python handlers of graph py hold: the most bytes allowed are 50331648, \
-                three quarters of --max-bytes-in-flight; try again later";
+    let told = "Server is overloaded - inputs of Python handlers of graph py: the most bytes allowed are 50331648 of \
+                --max-bytes-in-flight; try again later";
     assert!(
         refused.starts_with("ResourceExhausted: ") && refused.contains(told),
         "{refused}"
     );
-    server.wait_log("Python handlers hold 50331648 bytes of inputs, all that they may");
+    let warning = "requests are refused: inputs of ";
+    let told = server.wait_log(warning);
+    assert!(
+        told.contains(" are in flight or kept by handlers, and 50331648 may be"),
+        "{told}"
+    );
+    assert!(told.contains("of=\"graph py\""), "{told}");
     for _ in 0..5 {
         assert_eq!(
             reported(&client, code("other", &fine)),
@@ -79,7 +85,7 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
         client.infer(code("py", &fine)).ok()
     });
     let log = server.log();
-    assert_eq!(log.matches("all that they may").count(), 1, "{log}");
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{
         Arc, OnceLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -44,6 +44,9 @@ use crate::{
 /// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
 const LONG: Duration = Duration::from_secs(5);
 
+/// Time between two warnings that inputs are refused.
+const WARNING: Duration = Duration::from_secs(60);
+
 /// Orders that are sent while more of a turn are made, so that the worker begins meanwhile. Turns of that many or fewer
 /// are sent as a whole.
 const GROUP: usize = 8;
@@ -61,6 +64,10 @@ struct Wire {
     budget: Budget,
     /// Of what the worker is given.
     inputs: Budget,
+    /// Time of the last warning that there is no more of that.
+    warned: Mutex<Option<Instant>>,
+    /// Graph or pipeline that the worker is of.
+    of: String,
     /// Of the memory that both sides have.
     charges: Mutex<HashMap<u32, Charge>>,
 }
@@ -77,6 +84,25 @@ struct Pending {
 }
 
 impl Wire {
+    /// Warns, once a minute at most, if so many bytes more are refused since inputs have all that they may.
+    fn warn_of_inputs(&self, bytes: usize) {
+        if self.inputs.charged().saturating_add(bytes) <= self.inputs.max() {
+            return;
+        }
+        let mut warned = self.warned.lock();
+        if warned.is_some_and(|at| at.elapsed() < WARNING) {
+            return;
+        }
+        *warned = Some(Instant::now());
+        drop(warned);
+        let (charged, max) = (self.inputs.charged(), self.inputs.max());
+        tracing::warn!(
+            of = self.of,
+            "requests are refused: inputs of {charged} bytes are in flight or kept by handlers, and {max} may be; copy what \
+             a handler keeps (`numpy.array(tensor)`), or raise --max-bytes-in-flight"
+        );
+    }
+
     fn take_freed(&self) -> Vec<Place> {
         std::mem::take(&mut *self.freed.lock())
     }
@@ -217,6 +243,8 @@ impl Link {
             freed: Mutex::default(),
             budget: COMMON.budget(),
             inputs,
+            warned: Mutex::default(),
+            of: of.clone(),
             charges: Mutex::default(),
         });
         let link = Arc::new_cyclic(|own| Self {
@@ -353,7 +381,7 @@ impl Link {
     /// Asks the worker whether Python's debugger has stopped a handler.
     pub(in crate::python) async fn is_debugged(&self) -> bool {
         let places = self.places_now().await;
-        places.is_some_and(|places| places.is_debugged())
+        places.is_some_and(|places| places.is_debugged)
     }
 
     async fn places_now(&self) -> Option<Places> {
@@ -362,8 +390,11 @@ impl Link {
         }
         self.ask().await;
         let places = self.stacks.read(&self.handlers.lock());
-        // It is not its end, which may write none.
-        self.stacks.clear();
+        // Its end may write none. What was written of that stays.
+        let ends = |places: &Places| places.is_fatal || self.killed_for.lock().is_some();
+        if !places.as_ref().is_some_and(ends) {
+            self.stacks.clear();
+        }
         places
     }
 

@@ -143,7 +143,11 @@ impl Link {
                 "no memory to hand {} bytes to a Python worker: {error}",
                 bytes.len()
             );
-            HandlerError::Memory(refused.map_or(ErrorKind::Exhausted, Error::kind), text)
+            let kind = refused.map_or(ErrorKind::Exhausted, Error::kind);
+            if kind == ErrorKind::Exhausted {
+                self.wire.warn_of_inputs(bytes.len());
+            }
+            HandlerError::Memory(kind, text)
         })?;
         for (index, piece) in bytes.chunks(PIECE).enumerate() {
             if index > 0 {
