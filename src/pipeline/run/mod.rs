@@ -94,7 +94,8 @@ struct Driver<'a> {
     shared: Arc<Shared>,
     flow: RequestFlow,
     pools: Vec<Pool>,
-    running: Running,
+    /// None before the first that does not run alone: many pipelines have none.
+    running: Option<Running>,
     trace: Option<&'a Trace>,
     /// The exit, once it is its turn.
     exit: Option<NodeJob>,
@@ -142,7 +143,7 @@ impl PipelineDefinition {
                 owner: owner.cloned(),
             }),
             flow,
-            running: FuturesUnordered::new(),
+            running: None,
             trace,
             exit: None,
         };
@@ -162,10 +163,15 @@ impl Driver<'_> {
             // What is alone needs no more than to be awaited.
             let outcome = match next.take() {
                 Some(only) => self.shared.clone().run(only).await,
-                None => match self.running.next().await {
-                    Some(outcome) => outcome,
-                    None => break,
-                },
+                None => {
+                    let Some(running) = &mut self.running else {
+                        break;
+                    };
+                    match running.next().await {
+                        Some(outcome) => outcome,
+                        None => break,
+                    }
+                }
             };
             next = self.finish(outcome)?;
             // Runs in place may all be done at once.
@@ -184,7 +190,7 @@ impl Driver<'_> {
     fn take(&mut self, jobs: Vec<NodeJob>) -> Option<Waiting> {
         let since = Instant::now();
         let exit = self.shared.definition.plan.exit();
-        let is_idle = self.running.is_empty();
+        let is_idle = self.running.as_ref().is_none_or(Running::is_empty);
         let mut only = None;
         let single = jobs.len() == 1;
         for job in jobs {
@@ -224,7 +230,8 @@ impl Driver<'_> {
         {
             *running += 1;
             let run = Arc::clone(&self.shared).run(next);
-            self.running.push(if way == Way::Spread && most > 1 {
+            let all = self.running.get_or_insert_with(Running::new);
+            all.push(if way == Way::Spread && most > 1 {
                 // Another thread may take it.
                 Box::pin(task::joined(async { task::Task::spawn(run).await }))
             } else {
