@@ -31,11 +31,7 @@ mod worker;
 #[cfg(feature = "python")]
 mod tests;
 
-use std::{
-    path::PathBuf,
-    sync::{Weak, atomic::Ordering},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 pub use environment::{configure, environment_error};
 pub use error::{
@@ -92,14 +88,8 @@ pub fn end_loads(of: &str, how: &str) {
 
 /// Asks all workers where their handlers are, as `/m/model.py:3 in execute`; `None` if they are nowhere.
 pub async fn handler_places() -> Option<String> {
-    let links: Vec<_> = COMMON
-        .links
-        .lock()
-        .iter()
-        .filter_map(Weak::upgrade)
-        .collect();
     let mut places = Vec::new();
-    for link in links {
+    for link in COMMON.links() {
         places.extend(link.handler_places().await);
     }
     (!places.is_empty()).then(|| places.join(", and at "))
@@ -107,10 +97,7 @@ pub async fn handler_places() -> Option<String> {
 
 /// Asks all workers whether Python's debugger has stopped a handler.
 pub async fn is_debugged() -> bool {
-    let links: Vec<_> = (COMMON.links.lock().iter())
-        .filter_map(Weak::upgrade)
-        .collect();
-    for link in links {
+    for link in COMMON.links() {
         if link.is_debugged().await {
             return true;
         }

@@ -58,7 +58,7 @@ pub(in crate::python) struct Common {
     /// The terminal of this process, if workers have that.
     pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
     /// Links to all workers.
-    pub(in crate::python) links: Mutex<Vec<Weak<Link>>>,
+    links: Mutex<Vec<Weak<Link>>>,
     groups: Mutex<Vec<Weak<WorkerGroup>>>,
     /// Charged with the memory that is shared.
     pub(in crate::python) budget: Mutex<Option<Budget>>,
@@ -95,6 +95,12 @@ impl Common {
         EVERYONE.get_or_init(|| Arc::new(Semaphore::new(self.all.load(Ordering::Relaxed))))
     }
 
+    /// Returns the links to all workers.
+    pub(in crate::python) fn links(&self) -> Vec<Arc<Link>> {
+        let links = self.links.lock();
+        links.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Ends loads of handlers for a graph or a pipeline, called such as `graph g`: those in progress, and those that are to
     /// begin in workers that are being started. What is told of the workers is `how`.
     pub(in crate::python) fn end_loads(&self, of: &str, how: &str) {
@@ -108,7 +114,7 @@ impl Common {
             // Of one that is loaded nothing else is loaded.
             let _ = group.ended.set(how.to_owned());
         }
-        for link in self.links.lock().iter().filter_map(Weak::upgrade) {
+        for link in self.links() {
             if link.owner() == of && link.is_loading() {
                 link.kill(how.to_owned());
             }

@@ -3,7 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -87,11 +87,9 @@ fn answers_that_nobody_takes_count() {
     /// Budget of a container of 2 GiB. Buffers of that length leave tens of megabytes with the
     /// allocator, whatever the budget.
     const LARGER: usize = 512 << 20;
-    /// Seconds for which an answer is held.
-    const WAIT: u64 = 5;
     let flag = format!("--max_bytes_in_flight={LARGER}");
-    let wait = format!("--write_timeout_seconds={WAIT}");
-    let server = Server::start_with("passthrough_u8", &[&flag, &wait]);
+    // All requests come before the first that was held is given up, on a slow machine too.
+    let server = Server::start_with("passthrough_u8", &[&flag, "--write_timeout_seconds=20"]);
     let grpc = Grpc::connect(&server);
     grpc.answered(large(PIECES));
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -110,7 +108,6 @@ fn answers_that_nobody_takes_count() {
     let mut call = head(INFER);
     header(&mut call, "grpc-encoding", "gzip");
     let growth = Growth::of(&server);
-    let begun = Instant::now();
     // 20 connections with 100 answers of 1.5 MB are 3 GB.
     let mut attackers: Vec<Http2> = (0..20)
         .map(|_| Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]))
@@ -129,10 +126,7 @@ fn answers_that_nobody_takes_count() {
             }
         }
     }
-    // A machine that is slow takes more than the time that the server gives such a client, after which there is room.
-    let turns = (1 + begun.elapsed().as_secs() / WAIT).min(3);
-    assert_eq!(held + refused, 2000);
-    assert!(held > 5 && held < 500 * turns, "{held} in {turns} turns");
+    assert!(held > 5 && refused > 1500, "{held} and {refused}");
     growth.check_for(LARGER);
     eventually("there is room again", || grpc.infer(large(PIECES)).ok());
     growth.check_for(LARGER);

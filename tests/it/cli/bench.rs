@@ -22,7 +22,8 @@ use crate::support::{
 
 /// Flags of runs that are as short as can be.
 pub(super) const SHORT: [&str; 7] = [
-    "--interval=100ms",
+    // No window is without an answer, on a slow machine too.
+    "--interval=200ms",
     "--windows=2",
     "--max-trials=2",
     "--warmup=2",
@@ -74,10 +75,7 @@ pub(super) fn is_measured(level: &Value) {
     let bins = level["histogram"].as_array().unwrap();
     let counted: u64 = bins.iter().map(|bin| bin["count"].as_u64().unwrap()).sum();
     assert_eq!(Some(counted), level["ok"].as_u64(), "{level}");
-    let windows = level["windows"].as_array().unwrap().len();
-    assert_eq!(level["reported"], 2, "{level}");
-    // There are more where one was without an answer.
-    assert!(windows == 2 || level["end"] == "max_trials", "{level}");
+    assert_eq!(level["windows"].as_array().unwrap().len(), 2, "{level}");
     assert!(number(&level["client_cpu_us"]) > 0.0, "{level}");
 }
 

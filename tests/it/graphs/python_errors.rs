@@ -135,7 +135,14 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
         &format!("type: {strings}\n{}", crate::support::graphs::PASS),
     );
     config.put(LIST, serde_json::json!({"name": "absent"}));
-    let server = config.serve();
+    let server = config.begin(&[]);
+    // Each in time, however many there are.
+    for name in [
+        "comments", "chain", "braces", "angles", "lists", "open", "name", "strings",
+    ] {
+        server.wait_log(&format!("Mediapipe: {name} state changed to: "));
+    }
+    server.wait_ready();
     let client = Grpc::connect(&server);
     client.check_serves();
     for name in ["braces", "angles", "lists", "open", "name", "absent"] {

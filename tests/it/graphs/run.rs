@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Read as _, Write as _},
     os::unix::process::CommandExt as _,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -259,21 +259,27 @@ fn times(factor: &str) -> String {
     )
 }
 
-#[test]
-fn each_save_of_a_watched_graph_runs_it_again() {
-    let folder = repository::folder();
-    let graph = folder.path().join("g");
-    write(&graph, PYTHON, &times("1"));
+/// Runs the graph `g` of a folder at each save; returns the process, and what it writes.
+pub(super) fn watched(folder: &Path) -> (Child, BufReader<ChildStdout>, BufReader<ChildStderr>) {
     let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
         .args(["graph", "run", "g", "-i", "in:INT64=7", "--watch"])
-        .current_dir(folder.path())
+        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdout = BufReader::new(run.stdout.take().unwrap());
-    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    let stdout = BufReader::new(run.stdout.take().unwrap());
+    let stderr = BufReader::new(run.stderr.take().unwrap());
+    (run, stdout, stderr)
+}
+
+#[test]
+fn each_save_of_a_watched_graph_runs_it_again() {
+    let folder = repository::folder();
+    let graph = folder.path().join("g");
+    write(&graph, PYTHON, &times("1"));
+    let (mut run, mut stdout, mut stderr) = watched(folder.path());
     let waits = "waiting for the next save";
     until(&mut stdout, "out: INT64 (1) 7");
     until(&mut stderr, waits);
@@ -312,16 +318,7 @@ fn a_save_ends_a_watched_run_that_does_not_end() {
     let hangs =
         "class OvmsPythonModel:\n    def execute(self, inputs):\n        while True: pass\n";
     write(&graph, PYTHON, &format!("print('begun')\n{hangs}"));
-    let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
-        .args(["graph", "run", "g", "-i", "in:INT64=7", "--watch"])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdout = BufReader::new(run.stdout.take().unwrap());
-    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    let (mut run, mut stdout, mut stderr) = watched(folder.path());
     // In `execute`, and then in the import.
     for handler in [
         "import time\nprint('again')\nwhile True: time.sleep(1)\n",

@@ -2,13 +2,11 @@
 
 use std::{
     fs,
-    io::BufReader,
-    process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use super::run::{ended, until, write};
+use super::run::{ended, until, watched, write};
 use crate::support::{
     eventually,
     graphs::{PYTHON, add_python},
@@ -74,16 +72,7 @@ fn a_watched_run_has_a_saved_handler_answer_soon() {
     let folder = repository::folder();
     let graph = folder.path().join("g");
     write(&graph, PYTHON, &handler(0));
-    let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
-        .args(["graph", "run", "g", "-i", "in:INT64=7", "--watch"])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdout = BufReader::new(run.stdout.take().unwrap());
-    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    let (mut run, mut stdout, mut stderr) = watched(folder.path());
     let mut answers = |number: u32| until(&mut stdout, &format!("out: INT32 (1) {number}"));
     answers(0);
     let times = (1..=SAVES).map(|number| {

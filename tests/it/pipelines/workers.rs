@@ -132,20 +132,20 @@ fn an_exception_of_a_handler_is_placed_in_the_handler() {
     let file = config.write();
     let place = format!("{}:2:1", path.display());
     let traceback = "Traceback (most recent call last):\n";
-    let run = cli::run(
-        cli::command()
-            .args(["pipeline", "check"])
-            .arg(&file)
-            .arg("p"),
-    );
-    let shown = run.text() + &run.failure();
+    let check = || {
+        let mut check = cli::command();
+        check.args(["pipeline", "check"]).arg(&file).arg("p");
+        let run = cli::run(&mut check);
+        run.text() + &run.failure()
+    };
+    let shown = check();
     assert!(shown.starts_with(traceback), "{shown}");
     assert_eq!(shown.matches(traceback).count(), 1, "{shown}");
     assert!(shown.contains(&format!(" --> {place}\n")), "{shown}");
     assert!(shown.contains("\n2 | import missing_module\n"), "{shown}");
-    let mut check = cli::command();
-    check.args(["serve", "--port", "1", "--check", "--config-path"]);
-    let run = cli::run(check.arg(&file));
+    let mut serve = cli::command();
+    serve.args(["serve", "--port", "1", "--check", "--config-path"]);
+    let run = cli::run(serve.arg(&file));
     let told = format!("error: {place}: pipeline `p`, node `n`: ");
     assert!(run.failure().contains(&told), "{}", run.failure());
     let server = config.serve();
@@ -166,13 +166,7 @@ fn an_exception_of_a_handler_is_placed_in_the_handler() {
     // One that ends its worker as well.
     let crash = "import ctypes\nctypes.string_at(0)\n";
     fs::write(&path, format!("{crash}{CODE}")).unwrap();
-    let run = cli::run(
-        cli::command()
-            .args(["pipeline", "check"])
-            .arg(&file)
-            .arg("p"),
-    );
-    let shown = run.text() + &run.failure();
+    let shown = check();
     assert!(shown.contains(&format!(" --> {place}\n")), "{shown}");
     assert!(shown.contains("\n2 | ctypes.string_at(0)\n"), "{shown}");
 }

@@ -44,9 +44,9 @@ use std::{
 
 pub(crate) use server::Server;
 
-/// Waits for a condition, for at most a minute.
+/// Waits for a condition, for at most half a minute.
 pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    const LIMIT: Duration = Duration::from_secs(60);
+    const LIMIT: Duration = Duration::from_secs(30);
     const LONGEST: Duration = Duration::from_millis(50);
     let started = Instant::now();
     // Most waits are short. In a long one, asking takes time of the processor from what is waited for.
