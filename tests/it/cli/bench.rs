@@ -22,8 +22,7 @@ use crate::support::{
 
 /// Flags of runs that are as short as can be.
 pub(super) const SHORT: [&str; 7] = [
-    // No window is without an answer, on a slow machine too.
-    "--interval=200ms",
+    "--interval=100ms",
     "--windows=2",
     "--max-trials=2",
     "--warmup=2",
