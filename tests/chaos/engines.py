@@ -244,18 +244,22 @@ class Fleet:
         while len(self.replicas) > count:
             await self.retire(self.replicas[0])
 
-    async def haproxy(self, command):
+    async def said(self, command):
         """The answer to a command on the runtime socket."""
         reader, writer = await asyncio.open_unix_connection(self.folder / "haproxy.sock")
         writer.write(command.encode() + b"\n")
         answer = (await reader.read()).decode()
         writer.close()
-        assert "No such" not in answer and "nvalid" not in answer, (command, answer)
         return answer
 
+    async def haproxy(self, command):
+        """Have a change made, which must not be refused."""
+        answer = await self.said(command)
+        assert "No such" not in answer and "nvalid" not in answer, (command, answer)
+
     async def servers(self):
-        """The counters of all servers of both backends."""
-        lines = (await self.haproxy("show stat")).removeprefix("# ").splitlines()
+        """The counters of all servers of both backends, with what the last check of each came to, in words."""
+        lines = (await self.said("show stat")).removeprefix("# ").splitlines()
         return [server for server in csv.DictReader(lines) if server["svname"] in SLOTS]
 
     async def flying(self, replica):

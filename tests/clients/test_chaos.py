@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/chaos"))
-from engines import Link, Redis, Replica, ask, ended, find, free_ports, until  # noqa: E402
+from engines import SLOTS, Fleet, Link, Redis, Replica, ask, ended, find, free_ports, until  # noqa: E402
 from evidence import Event, Verdict  # noqa: E402
 from load import BEGIN, END, MIDDLE, OUTDATED, Answer, Client  # noqa: E402
 from run import EVENTS, FIGURES, halted, promoted  # noqa: E402
@@ -78,6 +78,33 @@ def test_only_what_was_in_flight_on_a_killed_replica_is_excused():
     assert cut.excuses(failed(11.0, 21.0, "s1", "store is not available"))
     assert not cut.excuses(failed(11.0, 12.0, "s1", "store is not available"))
     assert not cut.excuses(failed(11.0, 21.0, "s1"))
+
+
+def test_a_check_that_a_killed_replica_did_not_answer_is_no_refusal(tmp_path):
+    """HAProxy calls it an invalid response, among its counters."""
+
+    async def whole():
+        async def ends(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+
+        fleet = await Fleet(tmp_path, 0, "step").open(0)
+        server = await asyncio.start_server(ends, "127.0.0.1", *free_ports(1))
+        port = server.sockets[0].getsockname()[1]
+        await fleet.haproxy(f"set server rest/{SLOTS[0]} addr 127.0.0.1 port {port}")
+        await fleet.haproxy(f"set server rest/{SLOTS[0]} check-port {port}")
+        await fleet.haproxy(f"set server rest/{SLOTS[0]} state ready")
+
+        async def checked():
+            return any(each["check_desc"] == "Layer7 invalid response" for each in await fleet.servers())
+
+        await until(checked, "HAProxy checks nothing")
+        with pytest.raises(AssertionError, match="No such"):
+            await fleet.haproxy("set server rest/other state ready")
+        server.close()
+
+    with ended():
+        asyncio.run(whole())
 
 
 class Pair:
