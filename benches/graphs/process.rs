@@ -181,7 +181,13 @@ impl Graph {
         };
         let reporter = Metrics::off().reporter("graph", 1);
         let servables: Arc<dyn Servables> = Arc::new(StandIn::default());
-        let loaded = GraphDefinition::load(&source, false, &servables, &reporter);
+        let loaded = GraphDefinition::load(
+            &source,
+            false,
+            &servables,
+            &reporter,
+            &python::HandlerLoad::default(),
+        );
         Self(Arc::new(loaded.expect("the graph is right")))
     }
 

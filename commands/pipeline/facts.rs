@@ -20,7 +20,7 @@ use ovms::{
     pipeline::{
         CustomError, CustomFacts, MissingModel, ModelFacts, PythonNode, Sources, python::is_handler,
     },
-    python::{self, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions},
+    python::{self, HandlerLoad, NodeFacts, PythonHandler, WorkerGroup, WorkerOptions},
 };
 
 use crate::{graph, places, serve::load_hints::of_load};
@@ -340,7 +340,7 @@ impl ConfigurationFacts<'_> {
             PythonNode::inspect(node, params, path, options)?;
         } else {
             let of = format!("node {}", node.name);
-            let workers = WorkerGroup::new(of, options, Arc::default());
+            let workers = WorkerGroup::new(of, options, Arc::default(), &HandlerLoad::default());
             let loaded = PythonNode::load(&workers, node, params, path, false)?;
             loaded.finalize();
             loaded.fits()?;

@@ -32,7 +32,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{NodeTimes, Reporter},
     model::Served,
-    python::{HandlerInstance, NodeFacts, PythonHandler, Raised, WorkerGroup, WorkerSeat},
+    python::{
+        HandlerInstance, HandlerLoad, NodeFacts, PythonHandler, Raised, WorkerGroup, WorkerSeat,
+    },
     task,
 };
 
@@ -114,7 +116,7 @@ pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
 }
 
 impl GraphDefinition {
-    /// Reads, checks and loads a graph. Blocks for as long as its Python code takes.
+    /// Reads, checks and loads a graph. Blocks for as long as its Python code takes, unless its load is ended.
     ///
     /// # Errors
     ///
@@ -124,6 +126,7 @@ impl GraphDefinition {
         is_silent: bool,
         servables: &Arc<dyn Servables>,
         reporter: &Reporter,
+        load: &HandlerLoad,
     ) -> Result<Self, LoadError> {
         // Taken before reading: a change in the meantime is then detected.
         let fingerprint = Fingerprint::read(source);
@@ -144,7 +147,7 @@ impl GraphDefinition {
             remarks: GraphRemarks::default(),
         };
         // Objects loaded before an error are finalized when the definition is dropped.
-        definition.load_handlers(source, reporter)?;
+        definition.load_handlers(source, reporter, load)?;
         definition.start_pool(servables)?;
         Ok(definition)
     }
@@ -153,6 +156,7 @@ impl GraphDefinition {
         &mut self,
         source: &GraphSource,
         reporter: &Reporter,
+        load: &HandlerLoad,
     ) -> Result<(), LoadError> {
         for (index, node) in self.plan.nodes.iter().enumerate() {
             if !node.spec.is_python() {
@@ -161,7 +165,8 @@ impl GraphDefinition {
             let workers = self.workers.get_or_insert_with(|| {
                 let options = self.spec.workers(&source.base_path, &source.graph_path);
                 let options = source.workers.clone().or(options);
-                WorkerGroup::new(format!("graph {}", self.name), options, reporter.workers())
+                let of = format!("graph {}", self.name);
+                WorkerGroup::new(of, options, reporter.workers(), load)
             });
             // In the order of the file.
             let written = |ports: &Ports| {

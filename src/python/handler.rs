@@ -19,7 +19,7 @@ use super::{
     NodeFacts,
     error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near},
     instance::HandlerInstance,
-    worker::{WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, waiting::Answer},
+    worker::{HandlerLoad, WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, waiting::Answer},
 };
 use crate::task::Task;
 
@@ -145,7 +145,7 @@ impl PythonHandler {
     ) -> Result<HandlerFacts, HandlerLoadError> {
         validate(facts, &options)?;
         let of = format!("node {}", facts.node_name);
-        let group = WorkerGroup::new(of, options, Arc::default());
+        let group = WorkerGroup::new(of, options, Arc::default(), &HandlerLoad::default());
         let loaded = block_on(&group, group.inspect(facts));
         let loaded = loaded.map_err(|error| group.options().explained(error))?;
         let (class, misfits) = taken(loaded);

@@ -44,7 +44,9 @@ pub use survey::survey;
 pub use tensor::HandlerTensor;
 pub(crate) use worker::WorkerSeat;
 use worker::group::COMMON;
-pub use worker::{PACKAGE, PythonEnvironment, WORKER_OPTIONS, WorkerGroup, WorkerOptions};
+pub use worker::{
+    HandlerLoad, PACKAGE, PythonEnvironment, WORKER_OPTIONS, WorkerGroup, WorkerOptions, end_loads,
+};
 
 use crate::budget::Budget;
 
@@ -80,12 +82,6 @@ pub fn give_terminal(terminal: HandlerTerminal) {
     let _ = COMMON.terminal.set(terminal);
 }
 
-/// Kills the workers of a graph or a pipeline, called such as `graph g`, that are loading a handler. What is told of
-/// them is `how`.
-pub fn end_loads(of: &str, how: &str) {
-    COMMON.end_loads(of, how);
-}
-
 /// Asks all workers where their handlers are, as `/m/model.py:3 in execute`; `None` if they are nowhere.
 pub async fn handler_places() -> Option<String> {
     let mut places = Vec::new();
@@ -107,7 +103,7 @@ pub async fn is_debugged() -> bool {
 
 /// Charges the memory that is shared with workers. Applies to those of graphs and pipelines that are loaded afterwards.
 pub fn charge(budget: &Budget) {
-    *COMMON.budget.lock() = Some(budget.clone());
+    COMMON.charge(budget);
 }
 
 /// Sets the most calls in flight, of one handler and of all; further calls wait. One handler should not have all of

@@ -6,6 +6,7 @@ OPENVINO_INSTALL_DIR may have to be set.
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -20,6 +21,9 @@ PROGRAM = os.environ.get("OVMS", str(ROOT / "target/debug/ovms"))
 # Keeps floats as they are on processors that would compute in bf16.
 PLUGIN_CONFIG = '{"INFERENCE_PRECISION_HINT":"f32"}'
 START_LIMIT = 30.0
+# What a shell starts in the background ignores Ctrl-C, and so would all that is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass

@@ -8,8 +8,8 @@ use ovms::{
     error::{chain, nearest},
     graph::{GENERATOR_NODE, GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
     python::{
-        self, HandlerFacts, HandlerLoadError, HandlerOutput, Misfit, NodeFacts, PythonHandler,
-        Raised, WorkerGroup, WorkerOptions,
+        self, HandlerFacts, HandlerLoad, HandlerLoadError, HandlerOutput, Misfit, NodeFacts,
+        PythonHandler, Raised, WorkerGroup, WorkerOptions,
     },
 };
 
@@ -324,7 +324,7 @@ fn initialized(
     workers: &WorkerOptions,
 ) -> (HandlerFacts, Option<Raised>, Option<HandlerLoadError>) {
     let of = format!("node {}", facts.node_name);
-    let group = WorkerGroup::new(of, workers.clone(), Arc::default());
+    let group = WorkerGroup::new(of, workers.clone(), Arc::default(), &HandlerLoad::default());
     match PythonHandler::load(&group, facts.clone()) {
         Ok(handler) => {
             let ended = handler.finalize();

@@ -148,12 +148,11 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stops = Stops::new(&runtime)?;
     let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
-            let of = format!("graph {name}");
             let loaded = tokio::select! {
                 loaded = load::load(name, config) => loaded?,
                 () = stops.next() => {
                     let place = python::handler_places().await;
-                    python::end_loads(&of, "was killed: its run has ended");
+                    python::end_loads("was killed: its run has ended");
                     return Err(stops.ended(place));
                 }
             };

@@ -24,8 +24,9 @@ from . import _pyovms
 # Of a request.
 MAX_REQUEST = 1 << 16
 
-# Seconds in which processes that clean up may end by themselves.
+# Seconds in which processes that clean up may end by themselves, and between two looks at them.
 CLEANING = 1
+PAUSE = 0.01
 
 
 def main(descriptor):
@@ -101,8 +102,11 @@ def keep(descriptor):
 def serve(control, wake, woken, group, keeper):
     """Forks workers until the server, whose process group is given, or the keeper has gone."""
     workers = set()
+    # Process groups of workers that have ended, and until when those that clean up may go on there.
+    left = {}
     while os.getppid() == keeper:
-        ready, _, _ = select.select([control, wake], [], [])
+        left = {group: until for group, until in left.items() if not cleared(group, until)}
+        ready, _, _ = select.select([control, wake], [], [], PAUSE if left else None)
         if wake in ready:
             try:
                 while os.read(wake, 4096):
@@ -112,6 +116,7 @@ def serve(control, wake, woken, group, keeper):
             for pid, status in reaped():
                 if pid in workers:
                     workers.discard(pid)
+                    left[pid] = time.monotonic() + CLEANING
                     say(control, {"ended": pid, "status": status})
         if control in ready:
             try:
@@ -162,9 +167,12 @@ def reaped():
         yield pid, status
 
 
-def children():
-    """Returns the children of this process."""
-    own = str(os.getpid())
+# Where `/proc` has the parent and the process group of a process, after its name.
+PARENT, GROUP = 1, 2
+
+
+def processes(field, number):
+    """Returns the processes that have such a parent, or such a process group."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -172,7 +180,7 @@ def children():
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[1].decode() == own:
+            if int(fields[field]) == number:
                 yield int(entry)
 
 
@@ -192,7 +200,7 @@ def end():
     until = time.monotonic() + CLEANING
     while True:
         is_cleaning = False
-        for pid in children():
+        for pid in processes(PARENT, os.getpid()):
             if time.monotonic() < until and cleans(pid):
                 is_cleaning = True
                 continue
@@ -204,9 +212,28 @@ def end():
             if not is_cleaning:
                 os.waitpid(-1, 0)
             elif os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.005)
+                time.sleep(PAUSE)
         except ChildProcessError:
             return
+
+
+def cleared(group, until):
+    """Kills what a worker that has ended has left in its process group; returns whether that is all. Those that clean up
+    come last, and may end by themselves until then."""
+    members = list(processes(GROUP, group))
+    # The number of a group without members may be that of another one soon.
+    if not members:
+        return True
+    try:
+        if time.monotonic() >= until or not any(map(cleans, members)):
+            os.killpg(group, signal.SIGKILL)
+            return True
+        for pid in members:
+            if not cleans(pid):
+                os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    return False
 
 
 def tell(descriptor):

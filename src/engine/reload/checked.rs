@@ -15,7 +15,7 @@ use crate::{
     diagnostic::{Diagnostic, Diagnostics},
     draw::Diagram,
     pipeline::{self, rules},
-    python, task,
+    task,
 };
 
 /// How a check went, and what it has found besides.
@@ -32,7 +32,7 @@ pub(super) struct Finds {
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
 pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
-    let pipeline = config.clone();
+    let (pipeline, load) = (config.clone(), facts.load.clone());
     let work = task::blocking("check pipeline", move || {
         let facts = facts.of_pipeline(&pipeline);
         let checked = pipeline::check(&pipeline, &facts);
@@ -46,7 +46,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
         // What comes of it in the end goes at once.
         Err(_) => {
             let how = format!("was killed: its handlers have not loaded within {limit:?}");
-            python::end_loads(&format!("pipeline {}", config.name), &how);
+            load.end(&how);
             format!("custom nodes that took longer than {limit:?}")
         }
     };

@@ -19,7 +19,7 @@ use crate::{
         CustomError, CustomFacts, CustomNode, MissingModel, ModelFacts, PythonNode, Sources,
         python::names,
     },
-    python::{WorkerGroup, WorkerOptions},
+    python::{HandlerLoad, WorkerGroup, WorkerOptions},
 };
 
 /// A custom node of a pipeline's node.
@@ -109,6 +109,8 @@ pub(super) struct Facts {
     pub(super) reporter: Arc<Reporter>,
     /// The name of the pipeline, and the options of the workers of its Python nodes.
     pub(super) pipeline: (String, WorkerOptions),
+    /// The load of those that are made.
+    pub(super) load: HandlerLoad,
     /// Workers for those that are made.
     pub(super) workers: OnceCell<Arc<WorkerGroup>>,
 }
@@ -164,7 +166,7 @@ impl Facts {
                 let workers = self.workers.get_or_init(|| {
                     let (name, options) = &self.pipeline;
                     let of = format!("pipeline {name}");
-                    WorkerGroup::new(of, options.clone(), self.reporter.workers())
+                    WorkerGroup::new(of, options.clone(), self.reporter.workers(), &self.load)
                 });
                 let (params, path) = (node.params(), &script.path);
                 let made = PythonNode::load(workers, node, params, path, self.is_silent)?;

@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{
     done::Done,
     error::ReloadError,
-    loads::{Loads, end_of_wait},
+    loads::{Loads, end_load, end_of_wait},
     pass::PassReason,
     served::Trigger,
 };
@@ -26,7 +26,7 @@ use crate::{
     },
     metrics::Metrics,
     model::{Phase, PhaseEvent, let_go},
-    python,
+    python::HandlerLoad,
     task::{self, Task},
 };
 
@@ -60,7 +60,7 @@ struct Known {
     /// Fingerprint of the files that were last looked at, with the times of its Python files.
     looked: Arc<(Fingerprint, Written)>,
     /// Alive for as long as a load goes on, also one that nobody waits for any more.
-    loading: Weak<()>,
+    loading: Weak<HandlerLoad>,
 }
 
 /// A graph that is to be loaded.
@@ -70,11 +70,11 @@ struct Due {
     /// Whether something is another one than before.
     changes: bool,
     /// Taken by its load, which drops it at its end.
-    loading: Option<Arc<()>>,
+    loading: Option<Arc<HandlerLoad>>,
     /// Identity of this load.
-    number: Weak<()>,
+    number: Weak<HandlerLoad>,
     /// The load before, if that goes on.
-    before: Weak<()>,
+    before: Weak<HandlerLoad>,
 }
 
 impl Graphs {
@@ -173,7 +173,7 @@ impl Graphs {
             if known.config.is_some() && !listed.contains(name.as_str()) {
                 if known.loading.strong_count() > 0 {
                     let reason = "it is not configured any more";
-                    end_loads(name, reason);
+                    end_load(&known.loading, reason);
                     known.loading = Weak::new();
                     // One that is loading cannot be retired.
                     known.graph.fail(reason);
@@ -255,7 +255,7 @@ impl Known {
             if !is_another && !is_asked && !self.is_saved(limit).await {
                 return None;
             }
-            end_loads(&config.name, "another load has taken its place");
+            end_load(&self.loading, "another load has taken its place");
         }
         if !is_new && !is_another && !recovers && !is_loading {
             // A handler that was saved is noticed as a version of a model is.
@@ -281,7 +281,7 @@ impl Known {
         if is_new || is_another || is_loading {
             self.look(GraphSource::of(&config), limit).await;
         }
-        let loading = Arc::new(());
+        let loading = Arc::new(HandlerLoad::default());
         let number = Arc::downgrade(&loading);
         let before = std::mem::replace(&mut self.loading, number.clone());
         // What is being loaded is not to be loaded again at the next pass.
@@ -321,11 +321,6 @@ impl Known {
     }
 }
 
-/// Ends the load of a graph.
-fn end_loads(name: &str, reason: &str) {
-    python::end_loads(&format!("graph {name}"), &format!("was killed: {reason}"));
-}
-
 /// Loads a graph, which may run code of its nodes: not on an async worker, and not for ever.
 async fn load(
     mut due: Due,
@@ -340,7 +335,7 @@ async fn load(
 
 async fn loaded(
     due: &Due,
-    loading: Option<Arc<()>>,
+    loading: Option<Arc<HandlerLoad>>,
     servables: Arc<dyn Servables>,
     is_silent: bool,
     limit: Duration,
@@ -371,7 +366,8 @@ async fn loaded(
     let reporter = Arc::clone(due.graph.reporter());
     let work = async move {
         let load = task::blocking("load graph", move || {
-            let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter);
+            let load = loading.as_deref().cloned().unwrap_or_default();
+            let loaded = GraphDefinition::load(&source, is_silent, &servables, &reporter, &load);
             drop(loading);
             loaded.map(Arc::new)
         });
@@ -386,10 +382,8 @@ async fn loaded(
         Ok(Ok(Ok(loaded))) => loaded,
         Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
         Err(_) => {
-            end_loads(
-                name,
-                &format!("its handler has not loaded within {limit:?}"),
-            );
+            let reason = format!("its handler has not loaded within {limit:?}");
+            end_load(&due.number, &reason);
             Err(error(format!(
                 "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
                  --graph-load-seconds"

@@ -1,6 +1,9 @@
 //! Loads of graphs and pipelines, which may go on beside the passes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
@@ -9,7 +12,7 @@ use tokio::{
 };
 
 use super::served::Trigger;
-use crate::task::Task;
+use crate::{python::HandlerLoad, task::Task};
 
 /// The most loads at once, but for those that take long.
 const AT_ONCE: usize = 8;
@@ -65,6 +68,13 @@ impl<T: Send + 'static> Loads<T> {
             true => None,
             false => timeout_at(end, self.next()).await.ok(),
         }
+    }
+}
+
+/// Ends the load of the Python nodes of a graph or a pipeline, if that goes on.
+pub(super) fn end_load(load: &Weak<HandlerLoad>, reason: &str) {
+    if let Some(load) = load.upgrade() {
+        load.end(&format!("was killed: {reason}"));
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     code::{Code, Libraries, drop_elsewhere},
     done::Done,
     facts::{Facts, Kept},
-    loads::{Loads, end_of_wait},
+    loads::{Loads, end_load, end_of_wait},
     pass::{PassReason, are_same},
     served::Trigger,
     serving::{Basis, Before, Left},
@@ -21,7 +21,7 @@ use crate::{
     metrics::Metrics,
     model::{Model, Phase, PhaseEvent},
     pipeline::{self, Pipeline, PipelineDefinition, PipelineLimits},
-    python,
+    python::HandlerLoad,
 };
 
 /// State of all pipelines.
@@ -49,7 +49,7 @@ struct Known {
     /// Definition that serves; not the configured one, where that was refused.
     serving: Option<Basis>,
     /// Alive until the end of the last check.
-    checking: Weak<()>,
+    checking: Weak<HandlerLoad>,
 }
 
 /// A pipeline that is to be checked.
@@ -62,7 +62,7 @@ struct Due {
     /// Whether it has failed, and somebody wants it to be tried again.
     is_asked: bool,
     /// Identity of this check.
-    number: Arc<()>,
+    number: Arc<HandlerLoad>,
 }
 
 impl Pipelines {
@@ -181,7 +181,7 @@ impl Pipelines {
             if known.basis.is_some() && !listed.contains(name.as_str()) {
                 if known.checking.strong_count() > 0 {
                     let reason = "it is not configured any more";
-                    end_loads(name, reason);
+                    end_load(&known.checking, reason);
                     known.checking = Weak::new();
                     // One that is being checked cannot be retired.
                     known.pipeline.fail(reason);
@@ -221,7 +221,7 @@ impl Pipelines {
         let taken = models.contains_key(&name);
         let basis = Basis::new(config, models);
         let libraries = self.libraries.of(&basis.config);
-        let number = Arc::new(());
+        let number = Arc::new(HandlerLoad::default());
         let Some(known) = self.known.get_mut(&name).filter(|_| !taken) else {
             // The name answers for the model.
             if let Some(known) = self.known.get_mut(&name) {
@@ -257,7 +257,7 @@ impl Pipelines {
             return None;
         }
         if is_checking {
-            end_loads(&name, "another load has taken its place");
+            end_load(&known.checking, "another load has taken its place");
         }
         known.checking = Arc::downgrade(&number);
         if !is_new || phase == Phase::Retired {
@@ -285,7 +285,10 @@ impl Pipelines {
             None => Before::Goes,
             Some(serving) => serving.before(&basis.config, models, all.clone(), custom, facts),
         };
-        let facts = facts(all);
+        let facts = Facts {
+            load: (*number).clone(),
+            ..facts(all)
+        };
         // What is being checked is not to be checked again at the next pass.
         known.basis = Some(basis.clone());
         known.libraries = libraries;
@@ -348,14 +351,6 @@ impl Pipelines {
         }
         known.basis = Some(due.basis);
     }
-}
-
-/// Ends the load of the Python nodes of a pipeline.
-fn end_loads(name: &str, reason: &str) {
-    python::end_loads(
-        &format!("pipeline {name}"),
-        &format!("was killed: {reason}"),
-    );
 }
 
 impl Known {

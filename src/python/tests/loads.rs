@@ -1,9 +1,9 @@
 //! Tests of every outcome of a load.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, thread, time::Duration};
 
-use super::support::{Folder, Instance, handler, load, outputs, text};
-use crate::python::HandlerLoadError;
+use super::support::{Folder, Instance, grouped, handler, load, load_into, outputs, text};
+use crate::python::{HandlerLoad, HandlerLoadError, WorkerOptions};
 
 const INITIALIZATION: &str = "The Python Node state initialization failed";
 
@@ -407,4 +407,51 @@ fn the_main_block_does_not_run() {
     handler(
         "class OvmsPythonModel:\n    def execute(self, inputs): return []\nif __name__ == '__main__':\n    raise ValueError('ran as a program')\n",
     );
+}
+
+#[test]
+fn a_load_is_ended_and_no_other_of_its_name() {
+    // It goes on while the file is there.
+    let code = "import os, time\nopen(__file__ + '.begun', 'w').close()\n\
+                while os.path.exists(__file__ + '.hangs'): time.sleep(0.01)\n\
+                class OvmsPythonModel:\n  def execute(self, inputs): return inputs\n";
+    let folders = [(); 2].map(|()| {
+        Folder::new()
+            .with("model.py", code)
+            .with("model.py.hangs", "")
+    });
+    let loads = [(); 2].map(|()| HandlerLoad::default());
+    let [ended, other] = thread::scope(|scope| {
+        let threads = [0, 1].map(|one: usize| {
+            let group = grouped(WorkerOptions::default(), &loads[one]);
+            let path = folders[one].file("model.py");
+            scope.spawn(move || load_into(&group, path).map(drop))
+        });
+        for folder in &folders {
+            while !folder.file("model.py.begun").exists() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        loads[0].end("was killed: its time is over");
+        let [ended, other] = threads;
+        let ended = ended.join().unwrap();
+        fs::remove_file(folders[1].file("model.py.hangs")).unwrap();
+        [ended, other.join().unwrap()]
+    });
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("was killed: its time is over"), "{error}");
+    other.unwrap();
+}
+
+#[test]
+fn workers_that_come_after_the_end_of_their_load_run_no_handler() {
+    let code = "open(__file__ + '.begun', 'w').close()\nimport time\ntime.sleep(1000)\n";
+    let folder = Folder::new().with("model.py", code);
+    let load = HandlerLoad::default();
+    load.end("was killed: its time is over");
+    let group = grouped(WorkerOptions::default(), &load);
+    let error = load_into(&group, folder.file("model.py")).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("was killed: its time is over"), "{error}");
+    assert!(!folder.file("model.py.begun").exists());
 }

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::python::{
-    HandlerError, HandlerGenerator, HandlerInstance, HandlerLoadError, HandlerOutput,
+    HandlerError, HandlerGenerator, HandlerInstance, HandlerLoad, HandlerLoadError, HandlerOutput,
     HandlerTensor, NodeFacts, Produced, PythonHandler, Raised, WorkerGroup, WorkerOptions,
 };
 
@@ -58,8 +58,13 @@ pub(super) fn group() -> Arc<WorkerGroup> {
 
 /// Makes such workers with options.
 pub(super) fn group_of(options: WorkerOptions) -> Arc<WorkerGroup> {
+    grouped(options, &HandlerLoad::default())
+}
+
+/// Makes such workers whose handlers belong to a load.
+pub(super) fn grouped(options: WorkerOptions, load: &HandlerLoad) -> Arc<WorkerGroup> {
     use_environment();
-    WorkerGroup::new("graph test".to_owned(), options, Arc::default())
+    WorkerGroup::new("graph test".to_owned(), options, Arc::default(), load)
 }
 
 /// Loads a file into given workers.

@@ -20,8 +20,9 @@ use tokio::{
 
 use super::{
     WorkerOptions,
+    handler_load::{HandlerLoad, LoadEnd},
     link::{Link, max_shared},
-    memory::input_budget,
+    memory::{all_inputs, input_budget},
     output::{self, NodeNames},
     process::Process,
     seat::WorkerSlot,
@@ -59,9 +60,12 @@ pub(in crate::python) struct Common {
     pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
     /// Links to all workers.
     links: Mutex<Vec<Weak<Link>>>,
-    groups: Mutex<Vec<Weak<WorkerGroup>>>,
+    /// Loads of handlers that may go on.
+    pub(super) loads: Mutex<Vec<Weak<LoadEnd>>>,
     /// Charged with the memory that is shared.
-    pub(in crate::python) budget: Mutex<Option<Budget>>,
+    budget: Mutex<Option<Budget>>,
+    /// The part of it that inputs can have.
+    inputs: Mutex<Option<Budget>>,
     /// Of the server, for those who load elsewhere.
     pub(in crate::python) runtime: Mutex<Option<Handle>>,
     /// Description of the interpreter of the last worker.
@@ -73,8 +77,9 @@ pub(in crate::python) static COMMON: Common = Common {
     all: AtomicUsize::new(256),
     terminal: OnceLock::new(),
     links: Mutex::new(Vec::new()),
-    groups: Mutex::new(Vec::new()),
+    loads: Mutex::new(Vec::new()),
     budget: Mutex::new(None),
+    inputs: Mutex::new(None),
     runtime: Mutex::new(None),
     description: Mutex::new(None),
 };
@@ -101,32 +106,24 @@ impl Common {
         links.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Ends loads of handlers for a graph or a pipeline, called such as `graph g`: those in progress, and those that are to
-    /// begin in workers that are being started. What is told of the workers is `how`.
-    pub(in crate::python) fn end_loads(&self, of: &str, how: &str) {
-        let groups: Vec<_> = self
-            .groups
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for group in groups.iter().filter(|group| group.of == of) {
-            // Of one that is loaded nothing else is loaded.
-            let _ = group.ended.set(how.to_owned());
-        }
-        for link in self.links() {
-            if link.owner() == of && link.is_loading() {
-                link.kill(how.to_owned());
-            }
-        }
+    /// Charges memory that is shared from now on to a budget.
+    pub(in crate::python) fn charge(&self, budget: &Budget) {
+        *self.budget.lock() = Some(budget.clone());
+        *self.inputs.lock() = Some(all_inputs(budget));
     }
 
     pub(super) fn budget(&self) -> Budget {
-        let budget = self.budget.lock();
-        budget
-            .clone()
-            .unwrap_or_else(|| Budget::new(usize::MAX >> 1))
+        self.budget.lock().clone().unwrap_or_else(unbounded)
     }
+
+    /// Returns the part of the budget that inputs of all graphs and pipelines can have.
+    pub(super) fn inputs(&self) -> Budget {
+        self.inputs.lock().clone().unwrap_or_else(unbounded)
+    }
+}
+
+fn unbounded() -> Budget {
+    Budget::new(usize::MAX >> 1)
 }
 
 /// The workers of a graph or a pipeline. They end with it.
@@ -144,8 +141,8 @@ pub struct WorkerGroup {
     names: Arc<NodeNames>,
     last: AtomicU32,
     counts: Arc<WorkerCounts>,
-    /// How the load of its handlers was ended, in words, if it was.
-    ended: OnceLock<String>,
+    /// In which its handlers are loaded.
+    load: HandlerLoad,
     /// Of inputs in the memory that they share with the server.
     inputs: Budget,
     runtime: Handle,
@@ -153,14 +150,19 @@ pub struct WorkerGroup {
 
 impl WorkerGroup {
     /// Makes the workers of a graph or a pipeline, called such as `graph g` in messages. They start with the first
-    /// handler that is loaded.
-    pub fn new(of: String, options: WorkerOptions, counts: Arc<WorkerCounts>) -> Arc<Self> {
+    /// handler that is loaded, which belongs to a load as all handlers do.
+    pub fn new(
+        of: String,
+        options: WorkerOptions,
+        counts: Arc<WorkerCounts>,
+        load: &HandlerLoad,
+    ) -> Arc<Self> {
         let workers = options.workers.unwrap_or(1).max(1);
         let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
         let made = Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
-            ended: OnceLock::new(),
-            inputs: input_budget(&of, &COMMON.budget()),
+            load: load.clone(),
+            inputs: input_budget(&of, COMMON.budget().max(), &COMMON.inputs()),
             of,
             options,
             slots,
@@ -171,10 +173,7 @@ impl WorkerGroup {
             counts,
             runtime: runtime(),
         });
-        let mut groups = COMMON.groups.lock();
-        groups.retain(|group| group.strong_count() > 0);
-        groups.push(Arc::downgrade(&made));
-        drop(groups);
+        load.has(&made);
         made
     }
 
@@ -221,6 +220,14 @@ impl WorkerGroup {
         self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
         for index in 0..self.slots.len() {
+            if let Some(how) = self.load.ended() {
+                return Err(HandlerLoadError::Worker {
+                    path: facts.handler_path.clone(),
+                    reason: format!("worker of {} {how} in node {}", self.of, facts.node_name),
+                    line: None,
+                    is_import: false,
+                });
+            }
             let link = match self.slots[index].link() {
                 Some(link) => link,
                 None => {
@@ -232,8 +239,8 @@ impl WorkerGroup {
             };
             // It may have been ended before there was a worker to kill; afterwards it is one that loads.
             link.loads(true);
-            if let Some(how) = self.ended.get() {
-                link.kill(how.clone());
+            if let Some(how) = self.load.ended() {
+                link.kill(how.to_owned());
             }
             loaded = match load(&link, number, facts, false).await {
                 Ok(loaded) => loaded,
@@ -383,8 +390,11 @@ impl WorkerGroup {
         .detach();
     }
 
-    /// Logs and counts the death of a worker.
+    /// Logs and counts the death of a worker, once.
     fn bury(&self, index: usize, how: &str, link: &Link) {
+        if link.is_reported() {
+            return;
+        }
         let nodes = Vec::from_iter(link.nodes()).join(", ");
         let node = (!nodes.is_empty()).then_some(&*nodes);
         tracing::error!(of = self.of, worker = index, node, "Python worker {how}");

@@ -1,4 +1,4 @@
-//! The part of the budget that inputs of one graph or pipeline can have in its workers.
+//! The parts of the budget that inputs can have in workers: of one graph or pipeline, and of all.
 
 use std::sync::Arc;
 
@@ -7,17 +7,31 @@ use crate::{
     error::{Error, ErrorKind},
 };
 
-/// Quarters of the budget: requests to others have the rest, whatever a handler keeps.
-const QUARTERS: usize = 3;
+/// Eighths of the budget for one graph or pipeline: requests to others have the rest, whatever its handlers keep.
+const EIGHTHS: usize = 6;
+
+/// Eighths for all of them: what has no handlers has the rest.
+const ALL_EIGHTHS: usize = 7;
 
 /// Bytes that they can have of a small budget, as far as that goes: memory is charged in pieces of 4 MiB.
 const LEAST: usize = 16 << 20;
 
-/// Makes the budget of inputs in the workers of a graph or pipeline, called such as `graph g`, as part of the whole one.
-pub(super) fn input_budget(of: &str, whole: &Budget) -> Budget {
+/// Makes the budget of all inputs in workers as part of the whole one.
+pub(super) fn all_inputs(whole: &Budget) -> Budget {
+    let owner = HeldInputs {
+        of: "all graphs and pipelines".to_owned(),
+    };
+    whole.part(most(whole.max(), ALL_EIGHTHS), Arc::new(owner))
+}
+
+/// Makes that of a graph or pipeline, called such as `graph g`, as part of that of all; `whole` is the bound of everything.
+pub(super) fn input_budget(of: &str, whole: usize, all: &Budget) -> Budget {
     let owner = HeldInputs { of: of.to_owned() };
-    let most = (whole.max() / 4 * QUARTERS).max(whole.max().min(LEAST));
-    whole.part(most, Arc::new(owner))
+    all.part(most(whole, EIGHTHS), Arc::new(owner))
+}
+
+fn most(whole: usize, eighths: usize) -> usize {
+    (whole / 8 * eighths).max(whole.min(LEAST))
 }
 
 /// Inputs that are in shared memory.

@@ -4,6 +4,7 @@
 //! pipeline, and replaces one that has died.
 
 pub(super) mod group;
+mod handler_load;
 pub(super) mod link;
 mod memory;
 mod options;
@@ -16,6 +17,7 @@ pub(super) mod waiting;
 mod zygote;
 
 pub use group::WorkerGroup;
+pub use handler_load::{HandlerLoad, end_loads};
 pub use options::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions};
 pub use package::FILES as PACKAGE;
 pub(crate) use seat::WorkerSeat;

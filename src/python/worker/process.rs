@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 use tokio::sync::Notify;
 
 use super::stacks;
@@ -96,19 +96,12 @@ impl Exit {
 pub(super) struct Process {
     pid: Pid,
     handle: OwnedFd,
-    /// Whether it leads a group of its own.
-    has_group: bool,
     pub(super) exit: Arc<Exit>,
 }
 
 impl Process {
-    pub(super) fn new(pid: Pid, handle: OwnedFd, has_group: bool, exit: Arc<Exit>) -> Self {
-        Self {
-            pid,
-            handle,
-            has_group,
-            exit,
-        }
+    pub(super) fn new(pid: Pid, handle: OwnedFd, exit: Arc<Exit>) -> Self {
+        Self { pid, handle, exit }
     }
 
     /// Returns its number.
@@ -122,21 +115,10 @@ impl Process {
         let _ = pidfd_send_signal(self.handle.as_fd(), stacks::ASK);
     }
 
-    /// Kills it, and what it has forked in its group.
+    /// Kills it. What it leaves behind in its group is killed by the process that has forked it.
     pub(super) fn kill(&self) {
         // The handle knows whether it is still this process.
-        let killed = pidfd_send_signal(self.handle.as_fd(), Signal::KILL);
-        if self.has_group && killed.is_ok() {
-            let _ = kill_process_group(self.pid, Signal::KILL);
-        }
-    }
-
-    /// Kills what it has left behind in its group.
-    pub(super) fn kill_rest(&self) {
-        if self.has_group {
-            // Nobody else has the number of a group that has members.
-            let _ = kill_process_group(self.pid, Signal::KILL);
-        }
+        let _ = pidfd_send_signal(self.handle.as_fd(), Signal::KILL);
     }
 }
 

@@ -259,7 +259,7 @@ impl Zygote {
         self.ask(number, &request)
             .map_err(|error| format!("no worker can be asked for: {error}"))?;
         let (pid, handle, exit) = forked.await.map_err(|_| ENDED.to_owned())??;
-        Ok(Process::new(pid, handle, request.streams.is_some(), exit))
+        Ok(Process::new(pid, handle, exit))
     }
 
     fn ask(&self, number: u64, request: &Request<'_>) -> io::Result<()> {

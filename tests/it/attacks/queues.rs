@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::memory::{Growth, WITH_BUDGET};
 use crate::support::{
+    Server, cli,
     graphs::{add, graph, node},
     grpc::{Grpc, input, raw},
     pipelines::Config,
+    server::{free_ports, on},
     streams::{Came, Talk},
 };
 
@@ -20,7 +22,13 @@ fn packets_that_wait_for_another_input_count() {
         &[pass],
     );
     add(&mut config, "two", &two);
-    let server = config.serve_with(&[WITH_BUDGET]);
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.args(["serve", WITH_BUDGET, "--config_path"]);
+    // What is given back is not the server's any more, and no longer kept for what comes next for a moment.
+    command.arg(config.write()).env("MIMALLOC_PURGE_DELAY", "0");
+    let server = Server::spawn(command.args(on(ports)), ports);
+    server.wait_ready();
     let client = Grpc::connect(&server);
     let mut both = raw("two", "a", "UINT8", &[1], &[7]);
     both.inputs.push(input("b", "UINT8", &[1]));

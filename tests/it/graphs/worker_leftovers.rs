@@ -1,6 +1,10 @@
 //! Processes that are left of a server, and graphs without a worker.
 
-use std::{fs, os::unix::process::CommandExt as _};
+use std::{
+    fs,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -15,7 +19,7 @@ use crate::support::{
 };
 
 /// Reads the number of a process from a file, once it is there.
-fn noted(note: &std::path::Path) -> u32 {
+fn noted(note: &Path) -> u32 {
     eventually("it has begun", || {
         fs::read_to_string(note).ok()?.parse().ok()
     })
@@ -46,18 +50,52 @@ fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
     are_gone(&ended);
 }
 
-#[test]
-fn names_of_multiprocessing_go_with_a_server_that_is_killed() {
-    let (_config, mut server) = lab(&[]);
-    let client = Grpc::connect(&server);
+/// Has a handler make a lock and shared memory; returns the file of that.
+fn named_memory(client: &Grpc) -> PathBuf {
     let body = "import multiprocessing\nfrom multiprocessing import shared_memory\n\
                 self.memory = shared_memory.SharedMemory(create=True, size=100)\n\
                 self.lock = multiprocessing.get_context('spawn').Lock()\n\
                 return [Tensor('out', self.memory.name.encode())]";
-    let told = reported(&client, code("py", body));
+    let told = reported(client, code("py", body));
     let name = told.rsplit(' ').next().expect("it is told");
-    let memory = std::path::Path::new("/dev/shm").join(name);
+    let memory = Path::new("/dev/shm").join(name);
     assert!(memory.exists(), "{told}");
+    memory
+}
+
+#[test]
+fn names_of_multiprocessing_go_with_a_worker_that_is_killed() {
+    let (_config, server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let memory = named_memory(&client);
+    let body = "import os, subprocess; self.child = subprocess.Popen(['sleep', '1000']); \
+                return [Tensor('out', str(self.child.pid).encode())]";
+    let told = reported(&client, code("py", body));
+    let child = told
+        .rsplit(' ')
+        .next()
+        .and_then(|number| number.parse().ok());
+    let worker = number(&client, "py", "os.getpid()");
+    let tracker = number(
+        &client,
+        "py",
+        "__import__('multiprocessing.resource_tracker').resource_tracker._resource_tracker._pid",
+    );
+    kill_process(
+        Pid::from_raw(worker.cast_signed()).expect("it is one"),
+        Signal::KILL,
+    )
+    .expect("it runs");
+    are_gone(&[worker, child.expect("it is told"), tracker]);
+    eventually("the name is gone", || (!memory.exists()).then_some(()));
+    is_fine(&client, "py");
+}
+
+#[test]
+fn names_of_multiprocessing_go_with_a_server_that_is_killed() {
+    let (_config, mut server) = lab(&[]);
+    let client = Grpc::connect(&server);
+    let memory = named_memory(&client);
     let worker = number(&client, "py", "os.getpid()");
     server.signal("KILL");
     server.wait();
@@ -68,7 +106,7 @@ fn names_of_multiprocessing_go_with_a_server_that_is_killed() {
 #[test]
 fn nothing_is_left_whatever_is_killed_at_once() {
     // It has a session and an environment of its own, and a parent that has ended.
-    let leaves = |note: &std::path::Path| {
+    let leaves = |note: &Path| {
         format!(
             "import subprocess\nshell = 'sleep 1000 & echo $! >{note}.part; mv {note}.part {note}'\n\
              subprocess.run(['sh', '-c', shell], start_new_session=True, env={{'PATH': os.environ['PATH']}})\n{FINE}",

@@ -89,6 +89,32 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
 }
 
 #[test]
+fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
+    let (_config, server) = lab(&["--max_bytes_in_flight=134217728"]);
+    let client = Grpc::connect(&server);
+    let padding = "#".repeat(3_000_000);
+    let keep = format!("self.kept = getattr(self, 'kept', []) + [inputs]; {FINE}\n{padding}");
+    let mut refused = Vec::new();
+    for graph in ["py", "other"] {
+        let error = |_| client.infer(code(graph, &keep)).err();
+        let error = (0..60).find_map(error).expect("there is a bound");
+        refused.push(grpc::error(&error));
+    }
+    let of = |whose: &str, bytes: u64| {
+        format!("Python handlers of {whose}: the most bytes allowed are {bytes} of")
+    };
+    assert!(
+        refused[0].contains(&of("graph py", 100_663_296)),
+        "{refused:?}"
+    );
+    let all = of("all graphs and pipelines", 117_440_512);
+    assert!(refused[1].contains(&all), "{refused:?}");
+    let told = server.wait_log("requests are refused: inputs of all graphs and pipelines of ");
+    assert!(told.contains("of=\"graph other\""), "{told}");
+    assert_eq!(size(&client, 500_000), "500000");
+}
+
+#[test]
 fn a_generator_whose_result_has_no_room_ends_with_an_error() {
     let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
     let client = Grpc::connect(&server);

@@ -327,6 +327,12 @@ fn a_reload_starts_new_workers_for_other_options_and_other_code() {
     fs::write(config.beside("code.py"), "import os\nos._exit(3)\n").unwrap();
     assert_eq!(reload(&server), 412);
     assert_eq!(pids(), second);
+    // Its other node finds it dead.
+    let log = server.log();
+    let deaths = log.lines().filter(|line| {
+        line.contains("Python worker ended with status 3") && line.contains("of=\"pipeline two\"")
+    });
+    assert_eq!(deaths.count(), 1, "{log}");
     assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
     fs::write(config.beside("code.py"), CODE).unwrap();
     assert_eq!(reload(&server), 201);

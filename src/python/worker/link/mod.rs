@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -25,7 +25,8 @@ use pyovms::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::{Notify, mpsc, oneshot},
+    runtime::Handle,
+    sync::{Notify, Semaphore, mpsc, oneshot},
 };
 
 use self::tensors::Announced;
@@ -86,19 +87,24 @@ struct Pending {
 impl Wire {
     /// Warns, once a minute at most, if so many bytes more are refused since inputs have all that they may.
     fn warn_of_inputs(&self, bytes: usize) {
-        if self.inputs.charged().saturating_add(bytes) <= self.inputs.max() {
+        let all = COMMON.inputs();
+        let fits = |budget: &Budget| budget.charged().saturating_add(bytes) <= budget.max();
+        let Some((full, whose)) = [(&self.inputs, ""), (&all, " of all graphs and pipelines")]
+            .into_iter()
+            .find(|(budget, _)| !fits(budget))
+        else {
             return;
-        }
+        };
         let mut warned = self.warned.lock();
         if warned.is_some_and(|at| at.elapsed() < WARNING) {
             return;
         }
         *warned = Some(Instant::now());
         drop(warned);
-        let (charged, max) = (self.inputs.charged(), self.inputs.max());
+        let (charged, max) = (full.charged(), full.max());
         tracing::warn!(
             of = self.of,
-            "requests are refused: inputs of {charged} bytes are in flight or kept by handlers, and {max} may be; copy what \
+            "requests are refused: inputs{whose} of {charged} bytes are in flight or kept by handlers, and {max} may be; copy what \
              a handler keeps (`numpy.array(tensor)`), or raise --max-bytes-in-flight"
         );
     }
@@ -205,6 +211,8 @@ pub(in crate::python) struct Link {
     announced: Mutex<Announced>,
     process: Process,
     stacks: Stacks,
+    /// The turn to ask for them.
+    asks: Semaphore,
     /// Files of its handlers.
     handlers: Mutex<Vec<PathBuf>>,
     /// Where its threads were at its end, once that is known.
@@ -217,6 +225,10 @@ pub(in crate::python) struct Link {
     busy: AtomicUsize,
     /// Why the worker was killed, if it was by the server.
     killed_for: Mutex<Option<String>>,
+    /// On which it is read.
+    runtime: Handle,
+    /// Whether its end is in the log.
+    is_reported: AtomicBool,
 }
 
 /// A worker that is ready.
@@ -254,6 +266,7 @@ impl Link {
             announced: Mutex::default(),
             process,
             stacks,
+            asks: Semaphore::new(1),
             handlers: Mutex::default(),
             places: OnceLock::new(),
             of,
@@ -261,6 +274,8 @@ impl Link {
             calls: Mutex::default(),
             busy: AtomicUsize::new(0),
             killed_for: Mutex::default(),
+            runtime: Handle::current(),
+            is_reported: AtomicBool::new(false),
         });
         let (ready, hello) = oneshot::channel();
         Task::spawn(Self::run(Arc::downgrade(&link), ready)).detach();
@@ -366,11 +381,17 @@ impl Link {
         }
     }
 
-    /// Asks the worker for its stacks, and waits for them for a moment.
-    async fn ask(&self) {
-        self.stacks.clear();
-        self.process.ask();
-        self.stacks.written().await;
+    /// Asks the worker for its stacks, and waits for them for a moment; those of its end are there already. Only for
+    /// who has the turn.
+    async fn ask(&self) -> Option<Places> {
+        let read = || self.stacks.read(&self.handlers.lock());
+        let fatal = read().filter(|places| places.is_fatal);
+        if fatal.is_none() {
+            self.stacks.clear();
+            self.process.ask();
+            self.stacks.written().await;
+        }
+        fatal.or_else(read)
     }
 
     /// Asks the worker where its handlers are; `None` if it does not say, or runs none.
@@ -385,14 +406,15 @@ impl Link {
     }
 
     async fn places_now(&self) -> Option<Places> {
-        if self.calls.lock().died.is_some() {
+        // It is never closed.
+        let _turn = self.asks.acquire().await;
+        // What is written before it is killed stays.
+        if !self.is_alive() {
             return None;
         }
-        self.ask().await;
-        let places = self.stacks.read(&self.handlers.lock());
-        // Its end may write none. What was written of that stays.
-        let ends = |places: &Places| places.is_fatal || self.killed_for.lock().is_some();
-        if !places.as_ref().is_some_and(ends) {
+        let places = self.ask().await;
+        // Its end may write none.
+        if !places.as_ref().is_some_and(|places| places.is_fatal) {
             self.stacks.clear();
         }
         places
@@ -495,7 +517,6 @@ impl Link {
     /// Ends everything that waits: the worker has ended.
     fn died(&self, ended: Ended) {
         let how = self.how(ended);
-        self.process.kill_rest();
         if let (Some(terminal), Some(places)) = (COMMON.terminal(), self.places()) {
             (terminal.show)(&places.to_string());
         }
@@ -536,11 +557,6 @@ impl Link {
         self.calls.lock().is_loading = is_loading;
     }
 
-    /// Returns what it works for, as in messages: `graph g`.
-    pub(in crate::python) fn owner(&self) -> &str {
-        &self.of
-    }
-
     /// Returns whether it loads a handler, or has died of that.
     pub(in crate::python) fn is_loading(&self) -> bool {
         self.calls.lock().is_loading
@@ -555,6 +571,11 @@ impl Link {
     pub(super) fn places(&self) -> Option<Places> {
         let read = || self.stacks.read(&self.handlers.lock());
         self.places.get_or_init(read).clone()
+    }
+
+    /// Returns whether its end is in the log by now, and notes that it will be.
+    pub(super) fn is_reported(&self) -> bool {
+        self.is_reported.swap(true, Ordering::Relaxed)
     }
 
     /// Has the worker end, once it has done what it was told.
@@ -596,7 +617,9 @@ impl Link {
             return;
         };
         // Of its own: the call whose time is over may be dropped.
-        Task::spawn(async move {
+        let runtime = self.runtime.clone();
+        Task::spawn_on(&runtime, async move {
+            let _turn = link.asks.acquire().await;
             link.ask().await;
             link.process.kill();
         })

@@ -1,0 +1,83 @@
+//! Loads of handlers, which can be ended.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use parking_lot::Mutex;
+
+use super::group::{COMMON, WorkerGroup};
+
+/// The load of a graph or a pipeline, as far as its handlers go.
+///
+/// Another one of the same name is not concerned when it is ended, nor are workers that start anew.
+#[derive(Clone)]
+pub struct HandlerLoad(Arc<LoadEnd>);
+
+pub(super) struct LoadEnd {
+    /// How it was ended, in words, if it was.
+    ended: OnceLock<String>,
+    /// The workers that it has made.
+    groups: Mutex<Vec<Weak<WorkerGroup>>>,
+}
+
+impl Default for HandlerLoad {
+    fn default() -> Self {
+        let state = Arc::new(LoadEnd {
+            ended: OnceLock::new(),
+            groups: Mutex::default(),
+        });
+        let mut loads = COMMON.loads.lock();
+        loads.retain(|load| load.strong_count() > 0);
+        loads.push(Arc::downgrade(&state));
+        Self(state)
+    }
+}
+
+impl HandlerLoad {
+    /// Kills the workers that are loading a handler for it, and those that are to do so. What is told of them is `how`.
+    pub fn end(&self, how: &str) {
+        self.0.end(how);
+    }
+
+    /// Returns how it was ended, in words, if it was.
+    pub(super) fn ended(&self) -> Option<&str> {
+        self.0.ended.get().map(String::as_str)
+    }
+
+    /// Notes workers that it has made.
+    pub(super) fn has(&self, group: &Arc<WorkerGroup>) {
+        self.0.groups.lock().push(Arc::downgrade(group));
+    }
+}
+
+impl LoadEnd {
+    /// Of one that is over nothing is loading any more.
+    fn end(&self, how: &str) {
+        // Workers that come to a handler later find it ended.
+        let _ = self.ended.set(how.to_owned());
+        let groups = self.groups.lock().clone();
+        let groups = groups.iter().filter_map(Weak::upgrade);
+        for link in groups.flat_map(|group| group.links()) {
+            if link.is_loading() {
+                link.kill(how.to_owned());
+            }
+        }
+    }
+}
+
+/// Ends all loads of handlers of this process, as [`HandlerLoad::end`] does.
+pub fn end_loads(how: &str) {
+    let loads = COMMON.loads.lock().clone();
+    for load in loads.iter().filter_map(Weak::upgrade) {
+        load.end(how);
+    }
+}
+
+impl fmt::Debug for HandlerLoad {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tuple = formatter.debug_tuple("HandlerLoad");
+        tuple.field(&self.0.ended.get()).finish()
+    }
+}
