@@ -252,6 +252,7 @@ class Fleet:
                 max_restarts=-1,
                 num_cpus=options["cpus"],
                 scheduling_strategy="SPREAD",
+                runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},  # 15, if nobody says so
             )
             .remote(options["program"], options["arguments"], options["stop_limit"])
         )

@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,9 @@ class Node:
 class Traffic:
     """Sequences whose steps go through the proxy all the time, over two APIs; every answer is checked."""
 
-    def __init__(self, port, rest_port, threads=3, each=10):
+    def __init__(self, port, rest_port, log, threads=3, each=10):
+        # HAProxy's, which says what it had taken out when it refused.
+        self.log = log
         self.rest = f"http://127.0.0.1:{rest_port}/v2/models/{TOTAL}/infer"
         self.grpc = triton_grpc.InferenceServerClient(f"127.0.0.1:{port}")
         # How many steps were answered; failures that a retry made good; what is wrong.
@@ -187,7 +190,7 @@ def undisturbed(traffic):
     before = len(traffic.retried)
     yield
     traffic.goes_on()
-    assert traffic.retried[before:] == []
+    assert traffic.retried[before:] == [], traffic.log.read_text()
 
 
 def busy(address, steps):
@@ -270,9 +273,9 @@ class Fleet:
         return {each["slot"]: each for each in found}
 
     def ready(self, count):
-        """The replicas, if so many are there and all of them are ready."""
+        """The replicas, if so many are there, all of them are ready, and none is on its way out."""
         found = self.replicas()
-        is_so = len(found) == count and all(each["ready"] for each in found.values())
+        is_so = len(found) == count and all(each["ready"] and not each["draining"] for each in found.values())
         return found if is_so else None
 
     def end(self):
@@ -307,7 +310,7 @@ def traffic(fleet):
     took = time.monotonic() - began
     print(f"up: {took:.1f} s")
     assert took <= 15 or not IS_TIMED, took
-    traffic = Traffic(fleet.port, fleet.rest_port)
+    traffic = Traffic(fleet.port, fleet.rest_port, fleet.folder / "haproxy")
     traffic.goes_on()
     yield traffic
     traffic.stop()
@@ -319,6 +322,8 @@ def test_two_replicas_serve(fleet, traffic):
     with undisturbed(traffic):
         replicas = fleet.ready(2)
         assert all(each["sequences"] for each in replicas.values()), replicas
+        # Ray makes room for what else there is to do with whatever it starts.
+        assert {os.getpriority(os.PRIO_PROCESS, each["pid"]) for each in replicas.values()} == {0}
 
 
 @contextmanager
@@ -349,26 +354,37 @@ def test_load_brings_more(fleet, traffic):
         eventually("from two to four", lambda: fleet.ready(4), 20)
 
 
+@contextmanager
+def never_idle(address):
+    """Two clients of one replica, so that it always has a request that takes long; all of them are answered."""
+    over = threading.Event()
+
+    def load():
+        while not over.is_set():
+            assert busy(address, 100_000).status_code == 200
+
+    with ThreadPoolExecutor(2) as threads:
+        clients = [threads.submit(load) for _ in range(2)]
+        try:
+            yield
+        finally:
+            over.set()
+    for client in clients:
+        client.result()
+
+
 def test_a_replica_is_drained_before_it_goes(fleet, traffic):
-    """The last one has a request that takes longer; it is answered, and only then the process ends."""
-    answer = []
-    began = time.monotonic()
-    assert busy(f"127.0.0.1:{fleet.rest_port}", 20_000).status_code == 200
-    # For 15 s on this machine, which is longer than a replica without load stays.
-    steps = int(20_000 * 15 / (time.monotonic() - began))
+    """The last one has requests that take longer; they are answered, and only then the process ends."""
     with undisturbed(traffic):
-        # The request comes while the load still holds its replica.
-        with twelve_clients(fleet):
-            last = eventually("four are there", lambda: fleet.ready(4))[4]
-            address = f"{last['address']}:{last['rest_port']}"
-            slow = threading.Thread(target=lambda: answer.append(busy(address, steps)))
-            slow.start()
-        eventually("it is on its way out", lambda: fleet.replicas().get(4, {}).get("draining"))
-        assert slow.is_alive(), "the request was over before anything was to see; it has to take longer"
-        while slow.is_alive():
-            assert field(last["pid"], "State") not in (None, "Z") or not slow.is_alive()
-            time.sleep(0.02)
-        assert answer[0].status_code == 200, answer[0].text
+        with ExitStack() as clients:
+            # The requests come while the load still holds their replica.
+            with twelve_clients(fleet):
+                last = eventually("four are there", lambda: fleet.ready(4))[4]
+                clients.enter_context(never_idle(f"{last['address']}:{last['rest_port']}"))
+            eventually("it is on its way out", lambda: fleet.replicas().get(4, {}).get("draining"))
+            # Some looks of the fleet later it still waits.
+            time.sleep(2)
+            assert field(last["pid"], "State") not in (None, "Z")
         eventually("two are left", lambda: fleet.ready(2))
         assert field(last["pid"], "State") is None
 
