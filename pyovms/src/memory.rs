@@ -283,6 +283,8 @@ struct Own {
     spare: usize,
     /// The arena that has not been handed out to its end, and how far it has.
     current: Option<(Arc<Arena>, usize)>,
+    /// How many blocks of each arena of several are taken.
+    taken: HashMap<u32, usize>,
 }
 
 impl Own {
@@ -293,21 +295,34 @@ impl Own {
                 return;
             }
             self.spare += length;
+        } else if let Some(taken) = self.taken.get_mut(&arena.number) {
+            *taken -= 1;
         }
         self.free.entry(length).or_default().push((arena, offset));
     }
 
-    /// Ends the arenas of large blocks that are free; returns whether there were any.
+    /// Ends the arenas of which nothing is taken; returns whether there were any.
     fn end_free(&mut self, announce: &dyn Announce) -> bool {
-        let before = std::mem::take(&mut self.spare);
+        let mut ended = HashMap::new();
+        for (number, _) in self.taken.extract_if(|_, taken| *taken == 0) {
+            ended.insert(number, ARENA);
+        }
+        self.spare = 0;
         self.free.retain(|length, blocks| {
-            let stays = *length < LARGE;
-            for (arena, _) in blocks.drain(..if stays { 0 } else { blocks.len() }) {
-                announce.ended(arena.number, arena.map.len());
-            }
-            stays
+            blocks.retain(|(arena, _)| {
+                if *length >= LARGE {
+                    ended.insert(arena.number, arena.map.len());
+                }
+                !ended.contains_key(&arena.number)
+            });
+            !blocks.is_empty()
         });
-        before > 0
+        self.current
+            .take_if(|(arena, _)| ended.contains_key(&arena.number));
+        for (number, length) in &ended {
+            announce.ended(*number, *length);
+        }
+        !ended.is_empty()
     }
 }
 
@@ -315,6 +330,14 @@ impl Own {
 fn block_length(bytes: usize) -> usize {
     let step = (bytes.next_power_of_two() / 16).max(UNIT);
     bytes.max(1).next_multiple_of(step)
+}
+
+/// Returns what so many bytes more take at most, when no block is free: an arena.
+pub fn arena_length(bytes: usize) -> usize {
+    match block_length(bytes) {
+        length if length < LARGE => ARENA,
+        length => length,
+    }
 }
 
 fn invalid(text: &'static str) -> io::Error {
@@ -385,6 +408,9 @@ impl Shared {
                 (arena, used)
             }
         };
+        if length < LARGE {
+            *own.taken.entry(arena.number).or_default() += 1;
+        }
         drop(own);
         let block = Block {
             arena,
@@ -397,6 +423,11 @@ impl Shared {
             offset: 0,
             length: bytes,
         })
+    }
+
+    /// Ends what is free and kept for the next tensors; returns whether there was anything.
+    pub fn end_free(&self) -> bool {
+        self.own().end_free(&*self.announce)
     }
 
     /// Makes an arena, in place of free ones if there may not be another one beside them.

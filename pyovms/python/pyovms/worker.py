@@ -24,9 +24,10 @@ from . import _pyovms
 # Of a request.
 MAX_REQUEST = 1 << 16
 
-# Seconds in which processes that clean up may end by themselves, and between two looks at them.
-CLEANING = 1
-PAUSE = 0.01
+# Seconds in which processes that clean up may end by themselves, when the server ends and when a worker alone has, and
+# between two looks at them.
+CLEANING, CLEANING_BESIDE = 1, 10
+PAUSE, PAUSE_BESIDE = 0.01, 0.1
 
 
 def main(descriptor):
@@ -106,7 +107,7 @@ def serve(control, wake, woken, group, keeper):
     left = {}
     while os.getppid() == keeper:
         left = {group: until for group, until in left.items() if not cleared(group, until)}
-        ready, _, _ = select.select([control, wake], [], [], PAUSE if left else None)
+        ready, _, _ = select.select([control, wake], [], [], PAUSE_BESIDE if left else None)
         if wake in ready:
             try:
                 while os.read(wake, 4096):
@@ -116,7 +117,7 @@ def serve(control, wake, woken, group, keeper):
             for pid, status in reaped():
                 if pid in workers:
                     workers.discard(pid)
-                    left[pid] = time.monotonic() + CLEANING
+                    left[pid] = time.monotonic() + CLEANING_BESIDE
                     say(control, {"ended": pid, "status": status})
         if control in ready:
             try:
@@ -141,6 +142,8 @@ def serve(control, wake, woken, group, keeper):
                 os.close(woken)
                 work(request, descriptors, group)
             workers.add(pid)
+            # The number of its group, too, is its own from here on.
+            left.pop(pid, None)
             # It cannot be reaped before it is known by this.
             handle = os.pidfd_open(pid)
             say(control, {"request": request["request"], "pid": pid}, [handle])
@@ -171,17 +174,27 @@ def reaped():
 PARENT, GROUP = 1, 2
 
 
+def field_of(pid, field):
+    """Returns the parent or the process group of a process; none if it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[field])
+    except OSError:
+        return None
+
+
 def processes(field, number):
     """Returns the processes that have such a parent, or such a process group."""
     for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if int(fields[field]) == number:
-                yield int(entry)
+        if entry.isdigit() and field_of(entry, field) == number:
+            yield int(entry)
+
+
+def descends(pid):
+    """Returns whether a process has come of this one."""
+    while pid and pid != os.getpid():
+        pid = field_of(pid, PARENT)
+    return bool(pid)
 
 
 def cleans(pid):
@@ -196,18 +209,24 @@ def cleans(pid):
 
 def end():
     """Kills all descendants: the children of one that is killed become those of this process. Those that clean up behind
-    others end by themselves, or are killed a little later."""
+    others end by themselves, or are killed a little later. Those that may not be killed stay."""
     until = time.monotonic() + CLEANING
     while True:
-        is_cleaning = False
+        is_cleaning, is_killed, stays = False, False, False
         for pid in processes(PARENT, os.getpid()):
             if time.monotonic() < until and cleans(pid):
                 is_cleaning = True
                 continue
             try:
                 os.kill(pid, signal.SIGKILL)
+                is_killed = True
             except ProcessLookupError:
                 pass
+            except OSError:
+                # Of another user, say.
+                stays = True
+        if stays and not is_killed and not is_cleaning:
+            return
         try:
             if not is_cleaning:
                 os.waitpid(-1, 0)
@@ -218,22 +237,24 @@ def end():
 
 
 def cleared(group, until):
-    """Kills what a worker that has ended has left in its process group; returns whether that is all. Those that clean up
-    come last, and may end by themselves until then."""
-    members = list(processes(GROUP, group))
-    # The number of a group without members may be that of another one soon.
+    """Kills what a worker that has ended has left in its process group; returns whether nothing is left to do. Those that
+    clean up come last, and may end by themselves until then."""
+    # The number of a group without members may be that of a stranger's soon.
+    members = [pid for pid in processes(GROUP, group) if descends(pid)]
+    is_over = time.monotonic() >= until
     if not members:
         return True
     try:
-        if time.monotonic() >= until or not any(map(cleans, members)):
+        if is_over or not any(map(cleans, members)):
             os.killpg(group, signal.SIGKILL)
             return True
         for pid in members:
             if not cleans(pid):
                 os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
+    except OSError:
+        # It has gone, or may not be killed, since it runs as another user.
         pass
-    return False
+    return is_over
 
 
 def tell(descriptor):

@@ -281,7 +281,7 @@ impl Known {
         if is_new || is_another || is_loading {
             self.look(GraphSource::of(&config), limit).await;
         }
-        let loading = Arc::new(HandlerLoad::default());
+        let loading = Arc::new(HandlerLoad::new(Some(limit)));
         let number = Arc::downgrade(&loading);
         let before = std::mem::replace(&mut self.loading, number.clone());
         // What is being loaded is not to be loaded again at the next pass.

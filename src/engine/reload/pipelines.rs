@@ -221,7 +221,7 @@ impl Pipelines {
         let taken = models.contains_key(&name);
         let basis = Basis::new(config, models);
         let libraries = self.libraries.of(&basis.config);
-        let number = Arc::new(HandlerLoad::default());
+        let number = Arc::new(HandlerLoad::new(Some(self.limits.custom_load)));
         let Some(known) = self.known.get_mut(&name).filter(|_| !taken) else {
             // The name answers for the model.
             if let Some(known) = self.known.get_mut(&name) {

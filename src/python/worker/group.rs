@@ -60,7 +60,7 @@ pub(in crate::python) struct Common {
     pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
     /// Links to all workers.
     links: Mutex<Vec<Weak<Link>>>,
-    /// Loads of handlers that may go on.
+    /// Loads of handlers, of what is served too.
     pub(super) loads: Mutex<Vec<Weak<LoadEnd>>>,
     /// Charged with the memory that is shared.
     budget: Mutex<Option<Budget>>,
@@ -220,18 +220,19 @@ impl WorkerGroup {
         self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
         for index in 0..self.slots.len() {
-            if let Some(how) = self.load.ended() {
-                return Err(HandlerLoadError::Worker {
-                    path: facts.handler_path.clone(),
-                    reason: format!("worker of {} {how} in node {}", self.of, facts.node_name),
-                    line: None,
-                    is_import: false,
-                });
-            }
             let link = match self.slots[index].link() {
                 Some(link) => link,
                 None => {
-                    let started = self.start(index).await;
+                    let started = tokio::select! {
+                        biased;
+                        how = self.load.end_of_it() => return Err(HandlerLoadError::Worker {
+                            path: facts.handler_path.clone(),
+                            reason: format!("worker of {} {how} in node {}", self.of, facts.node_name),
+                            line: None,
+                            is_import: false,
+                        }),
+                        started = self.start(index) => started,
+                    };
                     let link = started.map_err(|reason| not_started(facts, reason))?;
                     self.watch(index, &link);
                     link
@@ -384,7 +385,10 @@ impl WorkerGroup {
                 let how = link.how(ended);
                 group.bury(index, &how, &link);
                 drop(link);
-                group.replace(index, &how).await;
+                let pause = group.lost(index, &how);
+                let weak = Weak::clone(&group.own);
+                drop(group);
+                Self::replace(weak, index, pause).await;
             }
         })
         .detach();
@@ -404,8 +408,8 @@ impl WorkerGroup {
         self.counts.died();
     }
 
-    /// Replaces a worker that has died.
-    async fn replace(self: Arc<Self>, index: usize, how: &str) {
+    /// Takes a worker that has died out of its slot; returns the pause before another one starts.
+    fn lost(&self, index: usize, how: &str) -> Duration {
         let slot = &self.slots[index];
         let mut pause = Duration::ZERO;
         {
@@ -433,22 +437,30 @@ impl WorkerGroup {
             }
         }
         slot.notify();
+        if !pause.is_zero() {
+            tracing::warn!(
+                of = self.of,
+                worker = index,
+                "Python worker starts anew in {} s",
+                pause.as_secs()
+            );
+        }
+        pause
+    }
+
+    /// Replaces a worker that has died, unless the group ends meanwhile.
+    async fn replace(this: Weak<Self>, index: usize, mut pause: Duration) {
         loop {
-            if !pause.is_zero() {
-                tracing::warn!(
-                    of = self.of,
-                    worker = index,
-                    "Python worker starts anew in {} s",
-                    pause.as_secs()
-                );
-                tokio::time::sleep(pause).await;
-            }
-            match self.restart(index).await {
+            tokio::time::sleep(pause).await;
+            let Some(group) = this.upgrade() else {
+                return;
+            };
+            match group.restart(index).await {
                 Ok(link) => {
-                    self.watch(index, &link);
-                    self.counts.restarted();
+                    group.watch(index, &link);
+                    group.counts.restarted();
                     tracing::info!(
-                        of = self.of,
+                        of = group.of,
                         worker = index,
                         pid = link.pid(),
                         "Python worker has started anew, with its handlers"
@@ -456,17 +468,18 @@ impl WorkerGroup {
                     return;
                 }
                 Err(reason) => {
+                    pause = (2 * pause).clamp(Duration::from_secs(1), MAX_PAUSE);
                     tracing::error!(
-                        of = self.of,
+                        of = group.of,
                         worker = index,
-                        "Python worker does not start anew: {reason}"
+                        "Python worker does not start anew, and is tried again in {} s: {reason}",
+                        pause.as_secs()
                     );
                     // What a handler has raised is for the log.
-                    slot.set(Err(format!(
+                    group.slots[index].set(Err(format!(
                         "worker of {} does not start anew; the log says why",
-                        self.of
+                        group.of
                     )));
-                    pause = (2 * pause).clamp(Duration::from_secs(1), MAX_PAUSE);
                 }
             }
         }
@@ -475,6 +488,14 @@ impl WorkerGroup {
     async fn restart(&self, index: usize) -> Result<Arc<Link>, String> {
         let link = self.start(index).await?;
         let nodes = self.nodes.lock().clone();
+        let limited = self.load.limit().map(|limit| {
+            // Loads end with the worker.
+            let link = Arc::clone(&link);
+            Task::spawn_on(&self.runtime, async move {
+                tokio::time::sleep(limit).await;
+                link.kill(format!("was killed: its handler has not loaded within {limit:?}"));
+            })
+        });
         for (number, facts) in &nodes {
             let loaded = load(&link, *number, facts, false).await;
             let loaded = loaded.map_err(|error| self.options.explained(error));
@@ -483,6 +504,7 @@ impl WorkerGroup {
                 None => error.told(),
             })?;
         }
+        drop(limited);
         Ok(link)
     }
 }

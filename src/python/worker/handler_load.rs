@@ -2,30 +2,43 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
+use tokio::sync::SetOnce;
 
 use super::group::{COMMON, WorkerGroup};
 
 /// The load of a graph or a pipeline, as far as its handlers go.
 ///
-/// Another one of the same name is not concerned when it is ended, nor are workers that start anew.
+/// Another one of the same name is not concerned when it is ended, nor are workers that start anew, which have its limit.
 #[derive(Clone)]
 pub struct HandlerLoad(Arc<LoadEnd>);
 
 pub(super) struct LoadEnd {
     /// How it was ended, in words, if it was.
-    ended: OnceLock<String>,
+    ended: SetOnce<String>,
+    /// Time that a worker that starts anew has for its handlers.
+    limit: Option<Duration>,
     /// The workers that it has made.
     groups: Mutex<Vec<Weak<WorkerGroup>>>,
 }
 
 impl Default for HandlerLoad {
+    /// Begins a load whose workers start anew without a limit.
     fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl HandlerLoad {
+    /// Begins a load. Its caller ends it; workers of it that start anew later have `limit` for their handlers.
+    pub fn new(limit: Option<Duration>) -> Self {
         let state = Arc::new(LoadEnd {
-            ended: OnceLock::new(),
+            ended: SetOnce::new(),
+            limit,
             groups: Mutex::default(),
         });
         let mut loads = COMMON.loads.lock();
@@ -33,9 +46,7 @@ impl Default for HandlerLoad {
         loads.push(Arc::downgrade(&state));
         Self(state)
     }
-}
 
-impl HandlerLoad {
     /// Kills the workers that are loading a handler for it, and those that are to do so. What is told of them is `how`.
     pub fn end(&self, how: &str) {
         self.0.end(how);
@@ -46,6 +57,16 @@ impl HandlerLoad {
         self.0.ended.get().map(String::as_str)
     }
 
+    /// Waits until it is ended, and returns how that was.
+    pub(super) async fn end_of_it(&self) -> &str {
+        self.0.ended.wait().await
+    }
+
+    /// Returns the time that a worker that starts anew has for its handlers.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.0.limit
+    }
+
     /// Notes workers that it has made.
     pub(super) fn has(&self, group: &Arc<WorkerGroup>) {
         self.0.groups.lock().push(Arc::downgrade(group));
@@ -53,7 +74,7 @@ impl HandlerLoad {
 }
 
 impl LoadEnd {
-    /// Of one that is over nothing is loading any more.
+    /// Kills nothing once the load is over: none of its workers is loading then.
     fn end(&self, how: &str) {
         // Workers that come to a handler later find it ended.
         let _ = self.ended.set(how.to_owned());

@@ -209,8 +209,8 @@ impl Link {
         }
     }
 
-    /// Asks the worker for its stacks, and waits for them for a moment; those of its end are there already. Only for
-    /// who has the turn.
+    /// Asks the worker for its stacks, and waits for them for a moment; those of its end are there already. The
+    /// caller has the turn, `asks`.
     async fn ask(&self) -> Option<Places> {
         let read = || self.stacks.read(&self.handlers.lock());
         let fatal = read().filter(|places| places.is_fatal);

@@ -9,11 +9,11 @@ use std::{
 
 use bytes::Bytes;
 use pyovms::{
-    memory::Span,
+    memory::{Span, arena_length},
     message::{Arena, Contents, MAX_INLINE, Outputs, Tensor},
 };
 
-use super::Link;
+use super::{super::group::COMMON, Link};
 use crate::{
     error::{Error, ErrorKind},
     python::{
@@ -137,7 +137,16 @@ impl Link {
     }
 
     async fn copied(&self, bytes: &[u8]) -> Result<Span, HandlerError> {
-        let mut span = self.shared.take(bytes.len()).map_err(|error| {
+        let taken = self.shared.take(bytes.len()).or_else(|error| {
+            // What other workers keep for their next tensors makes room.
+            let others = COMMON.links();
+            let ended = others.iter().filter(|link| link.shared.end_free()).count();
+            match ended {
+                0 => Err(error),
+                _ => self.shared.take(bytes.len()),
+            }
+        });
+        let mut span = taken.map_err(|error| {
             let refused = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
             let text = format!(
                 "no memory to hand {} bytes to a Python worker: {error}",
@@ -145,7 +154,7 @@ impl Link {
             );
             let kind = refused.map_or(ErrorKind::Exhausted, Error::kind);
             if kind == ErrorKind::Exhausted {
-                self.wire.warn_of_inputs(bytes.len());
+                self.wire.warn_of_inputs(arena_length(bytes.len()));
             }
             HandlerError::Memory(kind, text)
         })?;

@@ -78,7 +78,7 @@ impl Wire {
         }))
     }
 
-    /// Warns, once a minute at most, if so many bytes more are refused since inputs have all that they may.
+    /// Warns, once a minute at most, if so many bytes of memory more are refused since inputs have all that they may.
     pub(super) fn warn_of_inputs(&self, bytes: usize) {
         let all = COMMON.inputs();
         let fits = |budget: &Budget| budget.charged().saturating_add(bytes) <= budget.max();
