@@ -722,6 +722,25 @@ mod tests {
     }
 
     #[test]
+    fn arenas_of_which_nothing_is_taken_make_room() {
+        let side = Shared::new(Arc::new(Bounded(Mutex::new(9 << 20))));
+        let mut small: Vec<_> = (0..3).map(|_| side.take(700_000).unwrap()).collect();
+        assert!(side.take(8 << 20).is_err());
+        small.truncate(1);
+        assert!(side.take(8 << 20).is_err());
+        assert!(side.take(5 << 20).is_ok());
+        // What was free of the arena that stays is taken again, and what is in it stays.
+        small.extend([side.take(700_000).unwrap(), side.take(100).unwrap()]);
+        // The large one.
+        assert!(side.end_free());
+        assert!(!side.end_free());
+        small.clear();
+        assert!(side.take(8 << 20).is_ok());
+        assert!(side.end_free());
+        assert!(side.take(100).is_ok());
+    }
+
+    #[test]
     fn the_other_side_sees_bytes_and_gives_them_back() {
         let sides = Sides::new();
         let first = sides.lend(b"some bytes");

@@ -52,3 +52,41 @@ print(bytes(t), memoryview(t).shape, pyovms.trace_context())
         check=True,
     )
     assert ended.stdout == "b'bc' (2,) {}\n"
+
+
+def test_a_worker_that_has_died_costs_no_stranger_and_no_other_worker():
+    code = """
+import os, time
+from pyovms import worker
+begun, begins = os.pipe()
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.close(begins)
+    time.sleep(100)
+os.close(begins)
+os.read(begun, 1)
+kill, asked = os.kill, []
+def refuses(*call):
+    asked.append(call)
+    raise PermissionError
+os.kill = os.killpg = refuses
+now = time.monotonic()
+# Its parent is no descendant.
+print(worker.cleared(os.getpgid(os.getppid()), now - 1), asked)
+print(worker.cleared(child, now + 60), worker.cleared(child, now - 1), len(asked))
+worker.end()
+print(len(asked))
+os.kill = kill
+worker.end()
+print(worker.cleared(child, now + 60))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(PLACE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert ended.stdout == "True []\nFalse True 2\n3\nTrue\n", ended.stderr

@@ -1,6 +1,11 @@
 //! Tests of every outcome of a load.
 
-use std::{fs, path::PathBuf, thread, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use super::support::{Folder, Instance, grouped, handler, load, load_into, outputs, text};
 use crate::python::{HandlerLoad, HandlerLoadError, WorkerOptions};
@@ -409,11 +414,39 @@ fn the_main_block_does_not_run() {
     );
 }
 
+/// Waits until a condition holds; for a minute at most.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_worker_that_starts_anew_has_the_limit_of_its_load() {
+    let code = "import os, time\nwhile os.path.exists(__file__ + '.hangs'): time.sleep(0.01)\n\
+                class OvmsPythonModel:\n  def execute(self, inputs): os._exit(3)\n";
+    let folder = Folder::new().with("model.py", code);
+    let load = HandlerLoad::new(Some(Duration::from_millis(300)));
+    let group = grouped(WorkerOptions::default(), &load);
+    let handler = load_into(&group, folder.file("model.py")).unwrap();
+    fs::write(folder.file("model.py.hangs"), "").unwrap();
+    let ended = Instance::new(&handler).called(&[], true).unwrap_err();
+    assert!(ended.to_string().contains("ended with status 3"), "{ended}");
+    eventually("it is given up", || {
+        let obstacle = group.obstacle();
+        obstacle.is_some_and(|text| text.ends_with("does not start anew; the log says why"))
+    });
+    fs::remove_file(folder.file("model.py.hangs")).unwrap();
+    eventually("it is tried again", || group.obstacle().is_none());
+}
+
 #[test]
 fn a_load_is_ended_and_no_other_of_its_name() {
-    // It goes on while the file is there.
-    let code = "import os, time\nopen(__file__ + '.begun', 'w').close()\n\
-                while os.path.exists(__file__ + '.hangs'): time.sleep(0.01)\n\
+    // It goes on while the file is there; not for ever, whatever fails here.
+    let code = "import os, time\nopen(__file__ + '.begun', 'w').close()\nend = time.monotonic() + 60\n\
+                while os.path.exists(__file__ + '.hangs') and time.monotonic() < end: time.sleep(0.01)\n\
                 class OvmsPythonModel:\n  def execute(self, inputs): return inputs\n";
     let folders = [(); 2].map(|()| {
         Folder::new()
@@ -428,9 +461,9 @@ fn a_load_is_ended_and_no_other_of_its_name() {
             scope.spawn(move || load_into(&group, path).map(drop))
         });
         for folder in &folders {
-            while !folder.file("model.py.begun").exists() {
-                thread::sleep(Duration::from_millis(5));
-            }
+            eventually("a load has begun", || {
+                folder.file("model.py.begun").exists()
+            });
         }
         loads[0].end("was killed: its time is over");
         let [ended, other] = threads;

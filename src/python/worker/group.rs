@@ -493,7 +493,9 @@ impl WorkerGroup {
             let link = Arc::clone(&link);
             Task::spawn_on(&self.runtime, async move {
                 tokio::time::sleep(limit).await;
-                link.kill(format!("was killed: its handler has not loaded within {limit:?}"));
+                link.kill(format!(
+                    "was killed: its handler has not loaded within {limit:?}"
+                ));
             })
         });
         for (number, facts) in &nodes {

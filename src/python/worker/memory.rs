@@ -24,7 +24,10 @@ pub(super) fn all_inputs(whole: &Budget) -> Budget {
     let owner = HeldInputs {
         of: "all graphs and pipelines".to_owned(),
     };
-    whole.part(most(whole.max(), ALL_SIXTEENTHS, ALL_LEAST), Arc::new(owner))
+    whole.part(
+        most(whole.max(), ALL_SIXTEENTHS, ALL_LEAST),
+        Arc::new(owner),
+    )
 }
 
 /// Makes that of a graph or pipeline, called such as `graph g`, as part of that of all; `whole` is the bound of everything.

@@ -166,9 +166,10 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
 }
 
 #[test]
-fn a_load_is_ended_though_its_worker_comes_later() {
+fn a_load_ends_though_its_worker_has_not_come() {
     let mut config = Config::of(&[]);
-    graphs::add_python(&mut config, "slow", SLOW);
+    let handler = graphs::add_python(&mut config, "slow", SLOW);
+    std::fs::write(handler.with_file_name("go"), "").unwrap();
     // An interpreter that begins when it is told to.
     let bin = config.beside("environment").join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -190,8 +191,18 @@ fn a_load_is_ended_though_its_worker_comes_later() {
     ];
     let server = config.begin(&flags);
     server.wait_log("it took longer than 2s; see what its nodes do when they begin");
+    // The next one does not wait for it.
+    assert_eq!(graphs::reload(&server), 412);
+    let log = server.log();
+    assert!(
+        !log.contains("its last load has not come to an end"),
+        "{log}"
+    );
     std::fs::write(bin.join("python3.go"), "").unwrap();
-    server.wait_log("Python worker was killed: its handler has not loaded within 2s");
+    eventually("it is loaded", || {
+        (graphs::reload(&server) == 201).then_some(())
+    });
+    assert_eq!(status(&server, "slow"), "AVAILABLE OK");
 }
 
 #[test]
