@@ -252,7 +252,7 @@ class Fleet:
                 max_restarts=-1,
                 num_cpus=options["cpus"],
                 scheduling_strategy="SPREAD",
-                runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},  # 15, if nobody says so
+                runtime_env={"env_vars": {"RAY_worker_niceness": "0"}},  # Ray's default is 15
             )
             .remote(options["program"], options["arguments"], options["stop_limit"])
         )

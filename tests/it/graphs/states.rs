@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::workers::number;
 use crate::support::{
     Server, eventually,
     graphs::{self, LIST, PASS, TWO, add, changes},
@@ -168,8 +169,7 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
 #[test]
 fn a_load_ends_though_its_worker_has_not_come() {
     let mut config = Config::of(&[]);
-    let handler = graphs::add_python(&mut config, "slow", SLOW);
-    std::fs::write(handler.with_file_name("go"), "").unwrap();
+    graphs::add_python(&mut config, "slow", graphs::CODE);
     // An interpreter that begins when it is told to.
     let bin = config.beside("environment").join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -202,7 +202,12 @@ fn a_load_ends_though_its_worker_has_not_come() {
     eventually("it is loaded", || {
         (graphs::reload(&server) == 201).then_some(())
     });
-    assert_eq!(status(&server, "slow"), "AVAILABLE OK");
+    // The workers of loads that had ended come to nothing.
+    let workers = "len(open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split())";
+    let client = Grpc::connect(&server);
+    eventually("one worker is left", || {
+        (number(&client, "slow", workers) == 1).then_some(())
+    });
 }
 
 #[test]
