@@ -225,7 +225,7 @@ impl WorkerGroup {
                 None => {
                     let started = tokio::select! {
                         biased;
-                        how = self.load.end_of_it() => return Err(HandlerLoadError::Worker {
+                        how = self.load.until_ended() => return Err(HandlerLoadError::Worker {
                             path: facts.handler_path.clone(),
                             reason: format!("worker of {} {how} in node {}", self.of, facts.node_name),
                             line: None,

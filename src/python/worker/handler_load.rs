@@ -58,7 +58,7 @@ impl HandlerLoad {
     }
 
     /// Waits until it is ended, and returns how that was.
-    pub(super) async fn end_of_it(&self) -> &str {
+    pub(super) async fn until_ended(&self) -> &str {
         self.0.ended.wait().await
     }
 
