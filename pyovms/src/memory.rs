@@ -22,6 +22,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use prost::Message;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 
+use crate::message::{Contents, Tensor};
+
 /// Blocks are multiples of it, so that elements of any type are aligned.
 const UNIT: usize = 4 << 10;
 
@@ -582,6 +584,17 @@ impl Shared {
             let block = lent.remove(&key);
             drop(lent);
             drop(block);
+        }
+    }
+
+    /// Takes back what was lent for tensors of a message that is not sent.
+    pub fn take_back(&self, tensors: &[Tensor]) {
+        for tensor in tensors {
+            if let Some(Contents::Shared(place)) = &tensor.contents
+                && !place.is_yours
+            {
+                self.returned(place);
+            }
         }
     }
 

@@ -19,7 +19,6 @@ use super::{
     handler::{PythonHandler, Use},
     worker::{
         WorkerSeat,
-        group::place,
         link::Link,
         waiting::{Answer, TakenSet},
     },
@@ -75,10 +74,10 @@ impl State {
         let (link, used, node) = (Arc::clone(&self.link), self.used.take(), self.node.clone());
         let number = self.number.clone();
         async move {
+            let close = |call| Order::Close(Instance { call, ..number });
+            let limit = used.as_ref().and_then(Use::timeout);
             // Whatever comes of it is logged.
-            let _ = link
-                .call(&node, |call| Order::Close(Instance { call, ..number }))
-                .await;
+            let _ = within(limit, &link, link.call(&node, close)).await;
             drop(used);
         }
     }
@@ -172,7 +171,7 @@ impl HandlerInstance {
         link: &Arc<Link>,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<Answer, HandlerError> {
-        let _place = place(self.handler.places()).await;
+        let _place = self.place().await;
         let node = self.handler.node_name();
         let (number, answer) = link.begin(node, None, order)?;
         let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
@@ -188,10 +187,8 @@ impl HandlerInstance {
         number: Option<u64>,
         call: impl Future<Output = Result<T, HandlerError>>,
     ) -> Result<T, HandlerError> {
-        let Some(limit) = self.handler.timeout() else {
-            return call.await;
-        };
-        let mut watch = number.map(|number| LeftCall {
+        let limit = self.handler.timeout();
+        let mut watch = number.zip(limit).map(|(number, limit)| LeftCall {
             instance: self,
             link,
             number,
@@ -199,16 +196,16 @@ impl HandlerInstance {
             limit,
             is_over: false,
         });
-        let mut call = std::pin::pin!(call);
-        let done = tokio::time::timeout(limit, call.as_mut()).await;
+        let done = within(limit, link, call).await;
         if let Some(watch) = &mut watch {
             watch.is_over = true;
         }
-        if let Ok(done) = done {
-            return done;
-        }
-        kill(link, limit);
-        call.await
+        done
+    }
+
+    /// Waits for a place among the calls in flight.
+    async fn place(&self) -> impl Sized + use<> {
+        self.handler.group().place(self.handler.places()).await
     }
 
     /// Takes exceptions apart, and logs them.
@@ -228,28 +225,14 @@ impl HandlerInstance {
         error
     }
 
-    /// Calls `execute`. `complete` tells whether all inputs of the node are present, and `generates` whether it may
-    /// give a generator, which then begins. Nothing comes of a call that was skipped.
+    /// Calls `execute`. `complete` states whether all inputs of the node are present, and `generates` whether it may
+    /// give a generator, which then begins. Nothing comes of a call that was skipped. If the request is traced there is a
+    /// span: what the handler calls belongs under it, and so do the sets of its generator.
     ///
     /// # Errors
     ///
     /// Fails if it raises an exception, if it returns anything but what it may, or if the worker dies.
     pub async fn execute(
-        &self,
-        inputs: &[HandlerTensor],
-        complete: bool,
-        generates: bool,
-    ) -> Result<Produced, HandlerError> {
-        self.execute_traced(inputs, complete, generates, None).await
-    }
-
-    /// Calls `execute` as [`Self::execute`], with a span if the request is traced: what the handler calls belongs
-    /// under it, and so do the sets of its generator.
-    ///
-    /// # Errors
-    ///
-    /// Fails as that does.
-    pub async fn execute_traced(
         &self,
         inputs: &[HandlerTensor],
         complete: bool,
@@ -291,14 +274,11 @@ impl HandlerInstance {
                 (self.seat.link().await?, Some(used))
             }
         };
-        let _place = place(self.handler.places()).await;
+        let _place = self.place().await;
         if line.is_some_and(CallLine::is_abandoned) {
             return Ok(Produced::Nothing);
         }
-        let mut tensors = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            tensors.push(link.sent(input).await?);
-        }
+        let tensors = link.all_sent(inputs).await?;
         let (sets, taken) = match generates {
             true => {
                 let (sets, taken) = mpsc::unbounded_channel();
@@ -316,7 +296,7 @@ impl HandlerInstance {
                 node: self.handler.number(),
                 instance: if self.has_state() { self.number } else { 0 },
                 complete,
-                inputs: tensors,
+                inputs: tensors.into_sent(),
                 credits: if generates { 1 } else { 0 },
                 traceparent: trace.map(TraceContext::traceparent).unwrap_or_default(),
                 tracestate: trace.map(TraceContext::tracestate).unwrap_or_default(),
@@ -333,9 +313,6 @@ impl HandlerInstance {
         drop(turn);
         if let Some(line) = line {
             line.unanswered.fetch_sub(1, Ordering::Relaxed);
-        }
-        if generates && !matches!(answer, Ok(Answer::Generator)) {
-            link.forget_generator(call);
         }
         Ok(match self.heard(answer?)? {
             Answer::Outputs(tensors) => Produced::Outputs(tensors),
@@ -387,10 +364,22 @@ impl HandlerInstance {
         let state = self.state.lock().take();
         if let Some(mut state) = state.and_then(Arc::into_inner) {
             let end = state.end();
-            let _place = place(self.handler.places()).await;
+            let _place = self.place().await;
             end.await;
         }
     }
+}
+
+/// Waits for what a worker does, which is killed if that takes longer than the limit of a call.
+async fn within<T>(limit: Option<Duration>, link: &Link, call: impl Future<Output = T>) -> T {
+    let mut call = std::pin::pin!(call);
+    if let Some(limit) = limit {
+        match tokio::time::timeout(limit, call.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => kill(link, limit),
+        }
+    }
+    call.await
 }
 
 /// Kills a worker, one of whose calls has not ended within its limit.

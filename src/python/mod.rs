@@ -106,14 +106,14 @@ pub fn charge(budget: &Budget) {
     COMMON.charge(budget);
 }
 
-/// Sets the most calls in flight, of one handler and of all; further calls wait. One handler should not have all of
-/// them, so that one with hanging calls leaves some for the others. Applies to handlers loaded afterwards, and to all
-/// of them together only if set before the first call.
-pub fn set_limits(per_handler: usize, all: usize) {
+/// Sets the most calls in flight, of one handler and of all handlers of a graph or pipeline; further calls wait. One
+/// handler should not have all of them, so that one with hanging calls leaves some for the others. Applies to what is
+/// loaded afterwards.
+pub fn set_limits(per_handler: usize, per_group: usize) {
     COMMON
         .per_handler
         .store(per_handler.max(1), Ordering::Relaxed);
-    COMMON.all.store(all.max(1), Ordering::Relaxed);
+    COMMON.per_group.store(per_group.max(1), Ordering::Relaxed);
 }
 
 /// Ends all workers, whatever they do, and waits until they have gone, but no longer than a limit.

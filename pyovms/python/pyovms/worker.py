@@ -127,13 +127,18 @@ def serve(control, wake, woken, group, keeper):
             if not data:
                 return
             request = json.loads(data)
+            pid = -1
             try:
                 pid = os.fork()
+                # It cannot be reaped before it is known by this.
+                handle = os.pidfd_open(pid) if pid else None
             except OSError as error:
+                if pid > 0:
+                    os.kill(pid, signal.SIGKILL)
                 say(control, {"request": request["request"], "error": str(error)})
                 continue
             finally:
-                if "pid" in locals() and pid != 0:
+                if pid != 0:
                     for descriptor in descriptors:
                         os.close(descriptor)
             if pid == 0:
@@ -144,8 +149,6 @@ def serve(control, wake, woken, group, keeper):
             workers.add(pid)
             # The number of its group, too, is its own from here on.
             left.pop(pid, None)
-            # It cannot be reaped before it is known by this.
-            handle = os.pidfd_open(pid)
             say(control, {"request": request["request"], "pid": pid}, [handle])
             os.close(handle)
 

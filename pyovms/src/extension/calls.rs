@@ -25,12 +25,13 @@ use super::{
     link::Link,
     loading::Tools,
     results::Objects,
+    tensor::PyTensor,
 };
 use crate::{
     memory::{Shared, forks},
     message::{
         Done, Empty, Execute, Load, Loaded, Log, Numbered, Order, Outcome, Output, Outputs, Raised,
-        Report, Set,
+        Report, Set, Tensor,
     },
 };
 
@@ -216,17 +217,17 @@ impl Calls {
                     self.finalize(py, node, it.node)
                 });
             }
-            Order::Execute(it) => {
+            Order::Execute(mut it) => {
                 let (call, credits, line) = (it.call, it.credits, it.line);
+                // All of them, whatever comes of the call: what is in shared memory is given back then.
+                let inputs = std::mem::take(&mut it.inputs).into_iter();
+                let inputs: Vec<_> = inputs.map(|tensor| self.received(py, tensor)).collect();
                 if line > 0 && self.abandoned().contains(&line) {
-                    // What is in shared memory is given back.
-                    for tensor in it.inputs {
-                        drop(contents::received(py, &self.shared, tensor));
-                    }
                     let outcome = Some(Outcome::Ended(Empty {}));
                     return self.say(py, Report::Done(Done { call, outcome }));
                 }
-                let went_well = self.done(py, call, it.node, |node| self.execute(py, node, it));
+                let went_well =
+                    self.done(py, call, it.node, |node| self.execute(py, node, it, inputs));
                 if !went_well && line > 0 {
                     self.abandon(line);
                 }
@@ -466,7 +467,21 @@ impl Calls {
         Ok(Outcome::Ended(Empty {}))
     }
 
-    fn execute(&self, py: Python<'_>, node: &Arc<Node>, call: Execute) -> PyResult<Outcome> {
+    fn received<'py>(&self, py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyTensor>> {
+        let object = (tensor.object != 0).then(|| self.objects.get(py, tensor.object));
+        match object.flatten() {
+            Some(object) => Ok(object),
+            None => contents::received(py, &self.shared, tensor),
+        }
+    }
+
+    fn execute<'py>(
+        &self,
+        py: Python<'py>,
+        node: &Arc<Node>,
+        call: Execute,
+        inputs: Vec<PyResult<Bound<'py, PyTensor>>>,
+    ) -> PyResult<Outcome> {
         let trace = (!call.traceparent.is_empty()).then(|| {
             Arc::new(TraceHeaders {
                 traceparent: call.traceparent,
@@ -474,14 +489,8 @@ impl Calls {
             })
         });
         let _traced = Traced::new(trace.clone());
-        let inputs = call.inputs.into_iter().map(|tensor| {
-            let object = (tensor.object != 0).then(|| self.objects.get(py, tensor.object));
-            match object.flatten() {
-                Some(object) => Ok(object),
-                None => contents::received(py, &self.shared, tensor),
-            }
-        });
-        let inputs = PyList::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?;
+        let inputs = inputs.into_iter().collect::<PyResult<Vec<_>>>()?;
+        let inputs = PyList::new(py, inputs)?;
         let execute = intern!(py, "execute");
         let object = node.object.bind(py);
         let done = match node.is_stateful {

@@ -122,7 +122,12 @@ impl Crew {
         let crew = Arc::clone(self);
         std::thread::Builder::new()
             .name("pyovms calls".to_owned())
-            .spawn(move || Python::attach(|py| crew.work(py)))?;
+            .spawn(move || {
+                // Without Python, whose lock a call may have for long: only those that have a call wait for that.
+                if let Some(order) = crew.next(None) {
+                    Python::attach(|py| crew.work(py, order));
+                }
+            })?;
         state.threads += 1;
         Ok(())
     }
@@ -138,11 +143,12 @@ impl Crew {
     }
 
     /// Runs orders until there are no more.
-    fn work(self: &Arc<Self>, py: Python<'_>) {
-        let mut ended = None;
-        while let Some(order) = py.detach(|| self.next(ended)) {
-            ended = Some(order.line());
+    fn work(self: &Arc<Self>, py: Python<'_>, first: Order) {
+        let mut next = Some(first);
+        while let Some(order) = next {
+            let line = order.line();
             self.calls.run(py, order);
+            next = py.detach(|| self.next(Some(line)));
         }
     }
 

@@ -133,6 +133,8 @@ impl Source {
             if any {
                 return Ok(());
             }
+            // The server may wait for memory that was freed while no call ran.
+            self.link.flush();
         }
     }
 }

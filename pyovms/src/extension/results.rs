@@ -51,16 +51,27 @@ impl Calls {
         known: &[Output],
         rule: &str,
     ) -> PyResult<Outputs> {
-        let tensors = list.iter().enumerate().map(|(index, element)| {
-            let object = element.cast::<PyTensor>().map_err(|_| {
-                PyTypeError::new_err(format!(
+        let mut tensors = Vec::with_capacity(list.len());
+        for (index, element) in list.iter().enumerate() {
+            let output = match element.cast::<PyTensor>() {
+                Ok(object) => self.output(object, known),
+                Err(_) => Err(PyTypeError::new_err(format!(
                     "{rule}; element {index} of the list is {}",
                     kind(&element)
-                ))
-            })?;
-            self.output(object, known)
-        });
-        let tensors = tensors.collect::<PyResult<_>>()?;
+                ))),
+            };
+            match output {
+                Ok(tensor) => tensors.push(tensor),
+                Err(error) => {
+                    // Nobody gets those before it.
+                    self.shared().take_back(&tensors);
+                    for tensor in &tensors {
+                        self.objects.take(tensor.object);
+                    }
+                    return Err(error);
+                }
+            }
+        }
         Ok(Outputs { tensors })
     }
 

@@ -289,8 +289,7 @@ impl Shared {
             } => {
                 let generates = self.loop_output.is_some();
                 let trace = trace.as_ref();
-                let produced =
-                    (self.instance).execute_traced(&inputs, is_complete, generates, trace);
+                let produced = (self.instance).execute(&inputs, is_complete, generates, trace);
                 match produced.await.map_err(|error| self.error(error))? {
                     Produced::Nothing => {}
                     Produced::Outputs(tensors) => self.send(tensors, at, &mut later)?,

@@ -177,7 +177,7 @@ async fn run_python(
         .collect();
     inputs.sort_by(|a, b| a.name().cmp(b.name()));
     let started = Instant::now();
-    let produced = instance.execute_traced(&inputs, true, false, trace);
+    let produced = instance.execute(&inputs, true, false, trace);
     let outputs = handle.outputs(produced.await);
     let ended = Instant::now();
     let outputs = outputs?;

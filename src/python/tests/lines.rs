@@ -32,7 +32,7 @@ fn call(
         .collect();
     let calls = inputs
         .iter()
-        .map(|input| instance.execute(input, true, false));
+        .map(|input| instance.execute(input, true, false, None));
     made.handler.group().runtime().block_on(join_all(calls))
 }
 
@@ -108,7 +108,7 @@ fn what_has_not_begun_when_the_run_is_dropped_is_skipped() {
         let inputs = [[numbered(9, 0)], [numbered(0, 0)], [numbered(1, 0)]];
         let calls = inputs
             .iter()
-            .map(|input| instance.execute(input, true, false));
+            .map(|input| instance.execute(input, true, false, None));
         let mut calls = Box::pin(join_all(calls));
         assert!(calls.as_mut().now_or_never().is_none());
         awaited(&folder.file("log"));

@@ -12,3 +12,4 @@ mod results;
 mod rules;
 mod states;
 mod support;
+mod workers;

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::python::{
     HandlerError, HandlerGenerator, HandlerInstance, HandlerLoad, HandlerLoadError, HandlerOutput,
     HandlerTensor, NodeFacts, Produced, PythonHandler, Raised, WorkerGroup, WorkerOptions,
+    worker::WorkerSeat,
 };
 
 /// Folder with Python files, removed at the end.
@@ -93,8 +94,17 @@ pub(super) struct Instance(HandlerInstance, tokio::runtime::Handle);
 
 impl Instance {
     pub(super) fn new(handler: &Arc<PythonHandler>) -> Self {
-        let instance = handler.instance_at(&handler.group().seat(false));
+        Self::at(handler, &handler.group().seat(false))
+    }
+
+    pub(super) fn at(handler: &Arc<PythonHandler>, seat: &Arc<WorkerSeat>) -> Self {
+        let instance = handler.instance_at(seat);
         Self(instance, handler.group().runtime().clone())
+    }
+
+    /// Begins a call, which may be dropped.
+    pub(super) async fn begun(&self, inputs: &[HandlerTensor]) -> Result<Produced, HandlerError> {
+        self.0.execute(inputs, true, true, None).await
     }
 
     pub(super) fn open(&self) -> Result<(), Raised> {
@@ -114,7 +124,8 @@ impl Instance {
         inputs: &[HandlerTensor],
         complete: bool,
     ) -> Result<Produced, HandlerError> {
-        self.1.block_on(self.0.execute(inputs, complete, true))
+        let call = self.0.execute(inputs, complete, true, None);
+        self.1.block_on(call)
     }
 
     pub(super) fn next(

@@ -53,9 +53,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Settings of all workers of the server.
 pub(in crate::python) struct Common {
-    /// The most calls of a handler, and of all handlers.
+    /// The most calls of a handler, and of all handlers of a graph or pipeline.
     pub(in crate::python) per_handler: AtomicUsize,
-    pub(in crate::python) all: AtomicUsize,
+    pub(in crate::python) per_group: AtomicUsize,
     /// The terminal of this process, if workers have that.
     pub(in crate::python) terminal: OnceLock<HandlerTerminal>,
     /// Links to all workers.
@@ -74,7 +74,7 @@ pub(in crate::python) struct Common {
 
 pub(in crate::python) static COMMON: Common = Common {
     per_handler: AtomicUsize::new(64),
-    all: AtomicUsize::new(256),
+    per_group: AtomicUsize::new(256),
     terminal: OnceLock::new(),
     links: Mutex::new(Vec::new()),
     loads: Mutex::new(Vec::new()),
@@ -93,11 +93,6 @@ impl Common {
     /// Returns whether somebody can type at the terminal of workers, and so debug a handler for as long as they like.
     fn has_keyboard(&self) -> bool {
         self.terminal().is_some_and(|it| it.has_keyboard)
-    }
-
-    fn everyone(&self) -> &'static Arc<Semaphore> {
-        static EVERYONE: OnceLock<Arc<Semaphore>> = OnceLock::new();
-        EVERYONE.get_or_init(|| Arc::new(Semaphore::new(self.all.load(Ordering::Relaxed))))
     }
 
     /// Returns the links to all workers.
@@ -135,6 +130,10 @@ pub struct WorkerGroup {
     pub(super) slots: Vec<WorkerSlot>,
     /// Held while one of them is chosen.
     pub(super) choice: Mutex<()>,
+    /// The turn to load handlers into them, so that one that restarts has all of them.
+    loading: Arc<Semaphore>,
+    /// Places of the calls that are in flight.
+    places: Arc<Semaphore>,
     /// Handlers that are loaded into each worker.
     nodes: Mutex<Vec<(u32, NodeFacts)>>,
     /// Nodes whose code has run in a worker.
@@ -159,7 +158,7 @@ impl WorkerGroup {
     ) -> Arc<Self> {
         let workers = options.workers.unwrap_or(1).max(1);
         let slots = (0..workers).map(|_| WorkerSlot::default()).collect();
-        let made = Arc::new_cyclic(|own| Self {
+        Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             load: load.clone(),
             inputs: input_budget(&of, COMMON.budget().max(), &COMMON.inputs()),
@@ -167,14 +166,14 @@ impl WorkerGroup {
             options,
             slots,
             choice: Mutex::default(),
+            loading: Arc::new(Semaphore::new(1)),
+            places: Arc::new(Semaphore::new(COMMON.per_group.load(Ordering::Relaxed))),
             nodes: Mutex::default(),
             names: Arc::default(),
             last: AtomicU32::new(0),
             counts,
             runtime: runtime(),
-        });
-        load.has(&made);
-        made
+        })
     }
 
     /// Returns what they work for, as in messages: `graph g`.
@@ -185,6 +184,12 @@ impl WorkerGroup {
     /// Returns the runtime on which links are read.
     pub(in crate::python) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// Returns the bytes of memory that inputs have.
+    #[cfg(test)]
+    pub(in crate::python) fn charged_inputs(&self) -> usize {
+        self.inputs.charged()
     }
 
     /// Returns how they are run.
@@ -216,6 +221,8 @@ impl WorkerGroup {
         &self,
         facts: &NodeFacts,
     ) -> Result<(u32, pyovms::message::Loaded), HandlerLoadError> {
+        // It is never closed.
+        let _loading = self.loading.acquire().await;
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
@@ -225,25 +232,19 @@ impl WorkerGroup {
                 None => {
                     let started = tokio::select! {
                         biased;
-                        how = self.load.until_ended() => return Err(HandlerLoadError::Worker {
-                            path: facts.handler_path.clone(),
-                            reason: format!("worker of {} {how} in node {}", self.of, facts.node_name),
-                            line: None,
-                            is_import: false,
-                        }),
-                        started = self.start(index) => started,
+                        how = self.load.until_ended() => {
+                            let reason = format!("worker of {} {how} in node {}", self.of, facts.node_name);
+                            return Err(worker_error(facts, reason));
+                        }
+                        started = self.start_again(index) => started,
                     };
                     let link = started.map_err(|reason| not_started(facts, reason))?;
                     self.watch(index, &link);
                     link
                 }
             };
-            // It may have been ended before there was a worker to kill; afterwards it is one that loads.
-            link.loads(true);
-            if let Some(how) = self.load.ended() {
-                link.kill(how.to_owned());
-            }
-            loaded = match load(&link, number, facts, false).await {
+            let load = load(&link, number, facts, false);
+            loaded = match until(self.load.until_ended(), &link, load).await {
                 Ok(loaded) => loaded,
                 Err(error) => {
                     if let Some(how) = link.ended_how().filter(|_| link.is_loading()) {
@@ -265,12 +266,24 @@ impl WorkerGroup {
         self.names.add(&facts.node_name);
         let started = self.start(0).await;
         let link = started.map_err(|reason| not_started(facts, reason))?;
-        load(&link, 1, facts, true).await
+        let load = load(&link, 1, facts, true);
+        until(self.load.until_ended(), &link, load).await
     }
 
     /// Forgets a handler, which has been finalized.
     pub(in crate::python) fn forget(&self, node: u32) {
         self.nodes.lock().retain(|(number, _)| *number != node);
+    }
+
+    /// Waits for a place among the calls of a handler, and of all of this graph or pipeline.
+    pub(in crate::python) async fn place(
+        &self,
+        own: &Arc<Semaphore>,
+    ) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
+        // They are never closed. The handler's place comes first, so that a busy handler holds none that others could use.
+        let own = Arc::clone(own).acquire_owned().await.ok();
+        let shared = Arc::clone(&self.places).acquire_owned().await.ok();
+        (own, shared)
     }
 
     /// Returns all links.
@@ -282,18 +295,23 @@ impl WorkerGroup {
     async fn start(&self, index: usize) -> Result<Arc<Link>, String> {
         let environment = self.options.environment.as_ref();
         let wish = Wish::with(environment.map(|it| it.folder.as_path()));
-        let program = wish.program()?;
-        let zygote = task::blocking("start Python", move || Zygote::of(&program)).await?;
         let (own, other) = UnixStream::pair().map_err(|error| format!("no socket: {error}"))?;
         let stacks = Stacks::new().map_err(|error| format!("no memory for its stacks: {error}"))?;
+        let mut asked = None;
         let started = async {
-            let process = self.fork(&zygote, &other, &stacks).await?;
+            // The file system that they are on may not answer.
+            let found = task::blocking("start Python", move || Zygote::of(&wish.program()?, START));
+            let zygote = asked.insert(found.await?);
+            let process = self.fork(zygote, &other, &stacks).await?;
             drop(other);
             Link::start(own, process, stacks, self.of.clone(), self.inputs.clone()).await
         };
         let started = match tokio::time::timeout(START, started).await {
             Ok(started) => started.map_err(|reason| self.options.within_limit(reason))?,
             Err(_) => {
+                if let Some(zygote) = asked {
+                    zygote.give_up();
+                }
                 return Err(format!(
                     "Python has not started within {} s",
                     START.as_secs()
@@ -337,16 +355,14 @@ impl WorkerGroup {
         socket: &UnixStream,
         stacks: &Stacks,
     ) -> Result<Process, String> {
-        let memory_limit = self.options.memory_limit.filter(|limit| *limit > 0);
-        let shared_limit = max_shared(COMMON.budget().max());
+        let mut request = Request {
+            socket: socket.as_fd(),
+            stacks: stacks.as_fd(),
+            streams: None,
+            memory_limit: self.options.memory_limit.filter(|limit| *limit > 0),
+            shared_limit: max_shared(COMMON.budget().max()),
+        };
         if COMMON.terminal().is_some() {
-            let request = Request {
-                socket: socket.as_fd(),
-                stacks: stacks.as_fd(),
-                streams: None,
-                memory_limit,
-                shared_limit,
-            };
             return zygote.fork(request).await;
         }
         let pipe = || {
@@ -358,13 +374,7 @@ impl WorkerGroup {
             output::log(name, &self.of, &self.names, pipe)
                 .map_err(|error| format!("no thread: {error}"))?;
         }
-        let request = Request {
-            socket: socket.as_fd(),
-            stacks: stacks.as_fd(),
-            streams: Some([out.as_fd(), err.as_fd()]),
-            memory_limit,
-            shared_limit,
-        };
+        request.streams = Some([out.as_fd(), err.as_fd()]);
         zygote.fork(request).await
     }
 
@@ -452,10 +462,19 @@ impl WorkerGroup {
     async fn replace(this: Weak<Self>, index: usize, mut pause: Duration) {
         loop {
             tokio::time::sleep(pause).await;
+            // A group that ends meanwhile does not wait.
+            let Some(loading) = this.upgrade().map(|group| Arc::clone(&group.loading)) else {
+                return;
+            };
+            let _loading = loading.acquire().await;
             let Some(group) = this.upgrade() else {
                 return;
             };
-            match group.restart(index).await {
+            if group.slots[index].link().is_some() {
+                // The load of a handler has started it.
+                return;
+            }
+            match group.start_again(index).await {
                 Ok(link) => {
                     group.watch(index, &link);
                     group.counts.restarted();
@@ -485,28 +504,31 @@ impl WorkerGroup {
         }
     }
 
-    async fn restart(&self, index: usize) -> Result<Arc<Link>, String> {
+    /// Starts a worker with the handlers that the others have.
+    async fn start_again(&self, index: usize) -> Result<Arc<Link>, String> {
         let link = self.start(index).await?;
         let nodes = self.nodes.lock().clone();
-        let limited = self.load.limit().map(|limit| {
-            // Loads end with the worker.
-            let link = Arc::clone(&link);
-            Task::spawn_on(&self.runtime, async move {
-                tokio::time::sleep(limit).await;
-                link.kill(format!(
-                    "was killed: its handler has not loaded within {limit:?}"
-                ));
-            })
-        });
-        for (number, facts) in &nodes {
-            let loaded = load(&link, *number, facts, false).await;
-            let loaded = loaded.map_err(|error| self.options.explained(error));
-            loaded.map_err(|error| match link.places() {
-                Some(places) => format!("{}\n{places}", error.told()),
-                None => error.told(),
-            })?;
-        }
-        drop(limited);
+        let over = async {
+            match self.load.limit() {
+                Some(limit) => {
+                    tokio::time::sleep(limit).await;
+                    format!("was killed: its handler has not loaded within {limit:?}")
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let loads = async {
+            for (number, facts) in &nodes {
+                load(&link, *number, facts, false).await?;
+            }
+            Ok(())
+        };
+        let loaded = until(over, &link, loads).await;
+        let loaded = loaded.map_err(|error| self.options.explained(error));
+        loaded.map_err(|error| match link.places() {
+            Some(places) => format!("{}\n{places}", error.told()),
+            None => error.told(),
+        })?;
         Ok(link)
     }
 }
@@ -535,14 +557,29 @@ impl fmt::Debug for WorkerGroup {
     }
 }
 
-/// Waits for a place among the calls of a handler, and of all.
-pub(in crate::python) async fn place(
-    own: &Arc<Semaphore>,
-) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
-    // They are never closed. The handler's place comes first, so that a busy handler holds none that others could use.
-    let own = Arc::clone(own).acquire_owned().await.ok();
-    let shared = Arc::clone(COMMON.everyone()).acquire_owned().await.ok();
-    (own, shared)
+/// Waits for what a worker does, which is killed when its time is over; gives the reason of that to those who wait.
+async fn until<T>(
+    over: impl Future<Output: Into<String>>,
+    link: &Link,
+    done: impl Future<Output = T>,
+) -> T {
+    let mut done = std::pin::pin!(done);
+    tokio::select! {
+        biased;
+        how = over => link.kill(how.into()),
+        done = done.as_mut() => return done,
+    }
+    done.await
+}
+
+/// Returns the error of a load that has come to nothing in a worker, at no line of the handler.
+fn worker_error(facts: &NodeFacts, reason: String) -> HandlerLoadError {
+    HandlerLoadError::Worker {
+        path: facts.handler_path.clone(),
+        reason,
+        line: None,
+        is_import: false,
+    }
 }
 
 fn not_started(facts: &NodeFacts, reason: String) -> HandlerLoadError {
@@ -599,12 +636,10 @@ async fn load(
             path: path.clone(),
             raised,
         }),
-        Ok(_) => Err(HandlerLoadError::Worker {
-            path: path.clone(),
-            reason: "the worker has not answered what it was asked".to_owned(),
-            line: None,
-            is_import: false,
-        }),
+        Ok(_) => {
+            let reason = "the worker has not answered what it was asked".to_owned();
+            Err(worker_error(facts, reason))
+        }
         Err(error) => {
             let places = link.ended_how().and_then(|_| link.places());
             Err(HandlerLoadError::Worker {

@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use tokio::sync::SetOnce;
 
-use super::group::{COMMON, WorkerGroup};
+use super::group::COMMON;
 
 /// The load of a graph or a pipeline, as far as its handlers go.
 ///
@@ -22,8 +21,6 @@ pub(super) struct LoadEnd {
     ended: SetOnce<String>,
     /// Time that a worker that starts anew has for its handlers.
     limit: Option<Duration>,
-    /// The workers that it has made.
-    groups: Mutex<Vec<Weak<WorkerGroup>>>,
 }
 
 impl Default for HandlerLoad {
@@ -39,7 +36,6 @@ impl HandlerLoad {
         let state = Arc::new(LoadEnd {
             ended: SetOnce::new(),
             limit,
-            groups: Mutex::default(),
         });
         let mut loads = COMMON.loads.lock();
         loads.retain(|load| load.strong_count() > 0);
@@ -47,14 +43,10 @@ impl HandlerLoad {
         Self(state)
     }
 
-    /// Kills the workers that are loading a handler for it, and those that are to do so. What is told of them is `how`.
+    /// Has the workers killed that are loading a handler for it, and those that are to do so; `how` is reported of them.
+    /// Once the load is over, it ends nothing.
     pub fn end(&self, how: &str) {
         self.0.end(how);
-    }
-
-    /// Returns how it was ended, in words, if it was.
-    pub(super) fn ended(&self) -> Option<&str> {
-        self.0.ended.get().map(String::as_str)
     }
 
     /// Waits until it is ended, and returns how that was.
@@ -66,25 +58,12 @@ impl HandlerLoad {
     pub(super) fn limit(&self) -> Option<Duration> {
         self.0.limit
     }
-
-    /// Notes workers that it has made.
-    pub(super) fn has(&self, group: &Arc<WorkerGroup>) {
-        self.0.groups.lock().push(Arc::downgrade(group));
-    }
 }
 
 impl LoadEnd {
-    /// Kills nothing once the load is over: none of its workers is loading then.
     fn end(&self, how: &str) {
-        // Workers that come to a handler later find it ended.
+        // The first one counts.
         let _ = self.ended.set(how.to_owned());
-        let groups = self.groups.lock().clone();
-        let groups = groups.iter().filter_map(Weak::upgrade);
-        for link in groups.flat_map(|group| group.links()) {
-            if link.is_loading() {
-                link.kill(how.to_owned());
-            }
-        }
     }
 }
 

@@ -1,12 +1,17 @@
 //! A worker as a process.
 
 use std::{
-    os::fd::{AsFd as _, OwnedFd},
-    sync::{Arc, OnceLock},
+    io,
+    os::fd::{AsFd as _, AsRawFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, pidfd_send_signal};
-use tokio::sync::Notify;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::SetOnce,
+};
 
 use super::stacks;
 
@@ -63,33 +68,36 @@ fn signal_name(number: i32) -> Option<&'static str> {
     })
 }
 
-/// The end of a process, once it is known.
+/// The end of a process, once it is known. What is known first counts.
 #[derive(Debug, Default)]
-pub(super) struct Exit {
-    ended: OnceLock<Ended>,
-    known: Notify,
-}
+pub(super) struct Exit(SetOnce<Ended>);
 
 impl Exit {
-    /// Sets how it ended; the first one counts.
-    pub(super) fn tell(&self, ended: Ended) {
-        let _ = self.ended.set(ended);
-        self.known.notify_waiters();
+    /// Sets how it ended.
+    pub(super) fn set(&self, ended: Ended) {
+        let _ = self.0.set(ended);
     }
 
     /// Waits for the end.
     pub(super) async fn wait(&self) -> Ended {
-        loop {
-            let known = self.known.notified();
-            let mut known = std::pin::pin!(known);
-            known.as_mut().enable();
-            if let Some(ended) = self.ended.get() {
-                return *ended;
-            }
-            known.await;
-        }
+        *self.0.wait().await
     }
 }
+
+/// Has a runtime follow a descriptor.
+#[expect(
+    deprecated,
+    reason = "it asks for a descriptor that stays open: that of an owned file does"
+)]
+pub(super) fn follow<T: Into<OwnedFd> + AsRawFd>(
+    file: T,
+    interest: Interest,
+) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(file, interest)
+}
+
+/// Time that the parent of a process that has ended may take to report its status.
+const STATUS: Duration = Duration::from_secs(5);
 
 /// A worker that was forked. It is killed when this is dropped.
 #[derive(Debug)]
@@ -107,6 +115,30 @@ impl Process {
     /// Returns its number.
     pub(super) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Returns a second handle of it, if there may be one.
+    pub(super) fn handle(&self) -> Option<OwnedFd> {
+        self.handle.try_clone().ok()
+    }
+
+    /// Waits for its end. Its parent reports that, with the status; where that does not, it is seen by the handle.
+    pub(super) async fn ended(handle: Option<OwnedFd>, exit: &Exit) -> Ended {
+        let followed = handle.and_then(|it| follow(it, Interest::READABLE).ok());
+        let seen = async {
+            let Some(followed) = &followed else {
+                return std::future::pending().await;
+            };
+            if followed.readable().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(STATUS).await;
+            exit.set(Ended::Unknown);
+        };
+        tokio::select! {
+            ended = exit.wait() => ended,
+            () = seen => exit.wait().await,
+        }
     }
 
     /// Asks it for its stacks.
@@ -130,7 +162,27 @@ impl Drop for Process {
 
 #[cfg(test)]
 mod tests {
-    use super::Ended;
+    use std::{os::fd::AsFd as _, process::Command};
+
+    use super::{Ended, Exit, Process};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_of_which_the_parent_is_silent_is_seen_by_the_handle() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let handle =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        let exit = Exit::default();
+        let ended = Process::ended(handle.as_fd().try_clone_to_owned().ok(), &exit);
+        assert_eq!(ended.await, Ended::Unknown);
+        // What is known first counts, and a parent that is heard needs no handle.
+        exit.set(Ended::Status(3));
+        assert_eq!(Process::ended(None, &exit).await, Ended::Unknown);
+        let heard = Exit::default();
+        heard.set(Ended::Status(3));
+        assert_eq!(Process::ended(Some(handle), &heard).await, Ended::Status(3));
+        child.wait().unwrap();
+    }
 
     #[test]
     fn the_end_of_a_process_is_told_as_a_shell_would() {

@@ -40,6 +40,10 @@ const MAX_MESSAGE: usize = 4096;
 /// yet.
 const OWN_END: Duration = Duration::from_millis(500);
 
+/// Time that the process and its keeper have to end once the socket has, and between two looks at that.
+const END: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// Request for a worker.
 pub(super) struct Request<'a> {
     /// Its side of the link.
@@ -83,31 +87,53 @@ pub(super) struct Zygote {
 #[derive(Default)]
 struct State {
     has_ended: bool,
+    has_forked: bool,
     last: u64,
     waiting: HashMap<u64, oneshot::Sender<Forked>>,
     exits: HashMap<i32, Arc<Exit>>,
 }
 
 /// Those that run, by interpreter.
-static ZYGOTES: Mutex<BTreeMap<PathBuf, Arc<Zygote>>> = Mutex::new(BTreeMap::new());
+static ZYGOTES: Mutex<BTreeMap<PathBuf, ZygotePlace>> = Mutex::new(BTreeMap::new());
+
+/// The one of an interpreter; held while it starts.
+type ZygotePlace = Arc<Mutex<Option<Arc<Zygote>>>>;
 
 impl Zygote {
-    /// Returns the one of an interpreter, which starts if none runs. Blocks for as long as that takes.
+    /// Returns the one of an interpreter, which starts if none runs. Blocks for as long as that takes; where another
+    /// thread is about to start it, no longer than a limit.
     ///
     /// # Errors
     ///
     /// Fails if the system refuses it.
-    pub(super) fn of(program: &Path) -> Result<Arc<Self>, String> {
-        let mut zygotes = ZYGOTES.lock();
-        if let Some(zygote) = zygotes
-            .get(program)
-            .filter(|zygote| !zygote.state.lock().has_ended)
-        {
+    pub(super) fn of(program: &Path, limit: Duration) -> Result<Arc<Self>, String> {
+        let place = Arc::clone(ZYGOTES.lock().entry(program.to_owned()).or_default());
+        let Some(mut known) = place.try_lock_for(limit) else {
+            let program = program.display();
+            return Err(format!(
+                "{program} has not started within {} s",
+                limit.as_secs()
+            ));
+        };
+        if let Some(zygote) = known.as_ref().filter(|it| !it.state.lock().has_ended) {
             return Ok(Arc::clone(zygote));
         }
         let zygote = Self::start(program)?;
-        zygotes.insert(program.to_owned(), Arc::clone(&zygote));
+        *known = Some(Arc::clone(&zygote));
         Ok(zygote)
+    }
+
+    /// Ends it if it has not forked anything yet, since what it imports does not end.
+    pub(super) fn give_up(&self) {
+        if self.state.lock().has_forked {
+            return;
+        }
+        self.shut();
+    }
+
+    /// Ends its side of the socket, and so itself.
+    fn shut(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
     fn start(program: &Path) -> Result<Arc<Self>, String> {
@@ -174,16 +200,27 @@ impl Zygote {
     /// Reads what it says until it ends.
     fn read(&self, mut child: Child) {
         while let Ok(true) = self.receive() {}
-        // The keeper, of which that is a child, kills all that comes of it, so this takes a moment.
-        let _ = child.wait();
+        // It may be there, and not have been understood.
+        self.shut();
+        // The keeper, of which that is a child, kills all that comes of it, so this takes a moment; without the keeper
+        // each of them ends.
+        let end = Instant::now() + END;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > end {
+                let _ = child.kill();
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
         let mut state = self.state.lock();
         state.has_ended = true;
         state.waiting.clear();
         for (_, exit) in state.exits.drain() {
-            exit.tell(Ended::Unknown);
+            exit.set(Ended::Unknown);
         }
         drop(state);
         self.end.notify_all();
+        let _ = child.wait();
     }
 
     fn receive(&self) -> io::Result<bool> {
@@ -212,6 +249,7 @@ impl Zygote {
         let mut state = self.state.lock();
         match reply {
             Reply::Forked { request, pid } => {
+                state.has_forked = true;
                 let known = Pid::from_raw(pid).zip(handle);
                 let Some(waiting) = state.waiting.remove(&request) else {
                     return Ok(true);
@@ -231,7 +269,7 @@ impl Zygote {
             }
             Reply::Ended { ended, status } => {
                 if let Some(exit) = state.exits.remove(&ended) {
-                    exit.tell(Ended::of_wait(status));
+                    exit.set(Ended::of_wait(status));
                     self.end.notify_all();
                 }
             }
@@ -300,20 +338,24 @@ fn path(folder: &Path) -> std::ffi::OsString {
 
 /// Waits for workers that come to their end, ends all others, and waits until they have gone, all within a limit.
 pub(in crate::python) fn stop(limit: Duration) {
-    let zygotes = std::mem::take(&mut *ZYGOTES.lock());
+    let places = std::mem::take(&mut *ZYGOTES.lock());
     let end = Instant::now() + limit;
     let own = Instant::now() + limit.min(OWN_END);
-    for zygote in zygotes.values() {
+    // One that is about to start ends with this process.
+    let known = places
+        .values()
+        .map(|place| place.try_lock_until(own)?.clone());
+    let zygotes: Vec<Arc<Zygote>> = known.flatten().collect();
+    for zygote in &zygotes {
         let left = own.saturating_duration_since(Instant::now());
         let mut state = zygote.state.lock();
         let has_workers = |state: &mut State| !state.has_ended && !state.exits.is_empty();
         zygote.end.wait_while_for(&mut state, has_workers, left);
     }
-    for zygote in zygotes.values() {
-        // Its end of the socket ends too.
-        let _ = rustix::net::shutdown(&zygote.socket, rustix::net::Shutdown::Both);
+    for zygote in &zygotes {
+        zygote.shut();
     }
-    for zygote in zygotes.values() {
+    for zygote in &zygotes {
         let left = end.saturating_duration_since(Instant::now());
         let mut state = zygote.state.lock();
         zygote

@@ -90,6 +90,29 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
 }
 
 #[test]
+fn memory_that_a_thread_frees_between_calls_is_there_again() {
+    let (config, server) = lab(&["--max_bytes_in_flight=67108864"]);
+    let client = Grpc::connect(&server);
+    let [go, done] = ["go", "done"].map(|name| config.beside(name));
+    let wait = format!(
+        "import os, threading, time\nself.kept = []\ndef free():\n  while not os.path.exists({go:?}): time.sleep(0.01)\n  self.kept.clear()\n  open({done:?}, 'w').write('yes')\nthreading.Thread(target=free, daemon=True).start()\n{FINE}"
+    );
+    assert_eq!(reported(&client, code("py", &wait)), "out UINT8 [4] fine");
+    let keep = format!(
+        "self.kept.append(inputs); {FINE}\n{}",
+        "#".repeat(3_000_000)
+    );
+    let refused = (0..30).find_map(|_| client.infer(code("py", &keep)).err());
+    assert!(refused.is_some(), "there is a bound");
+    fs::write(&go, "").unwrap();
+    eventually("it has freed them", || done.exists().then_some(()));
+    // No call has run there since, which would report that.
+    eventually("there is room again", || {
+        client.infer(code("py", &keep)).ok()
+    });
+}
+
+#[test]
 fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
     let mut config = Config::of(&["passthrough_u8"]);
     for graph in ["py", "other"] {

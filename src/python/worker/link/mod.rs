@@ -41,6 +41,9 @@ use crate::{budget::Budget, python::error::HandlerError, task::Task};
 /// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
 const LONG: Duration = Duration::from_secs(5);
 
+/// The most calls of a worker that have not ended: those whose clients have left are among them.
+const MAX_CALLS: usize = 1024;
+
 /// A link to a worker that lives.
 pub(in crate::python) struct Link {
     own: Weak<Self>,
@@ -109,18 +112,17 @@ impl Link {
         Task::spawn(Self::run(Arc::downgrade(&link), ready)).detach();
         match hello.await {
             Ok(hello) => Ok(Started { link, hello }),
-            Err(_) => Err(format!("it {}", link.process.exit.wait().await.text())),
+            Err(_) => Err(format!("it {}", link.exit().wait().await.text())),
         }
     }
 
     /// Reads until the worker has ended, and then ends its calls.
     async fn run(this: Weak<Self>, ready: oneshot::Sender<Hello>) {
-        let Some((wire, exit)) = this
-            .upgrade()
-            .map(|link| (Arc::clone(&link.wire), Arc::clone(&link.process.exit)))
-        else {
+        let Some(link) = this.upgrade() else {
             return;
         };
+        let (wire, exit, handle) = (Arc::clone(&link.wire), link.exit(), link.process.handle());
+        drop(link);
         let mut ready = Some(ready);
         let mut incoming = Incoming::default();
         let reading = async {
@@ -154,24 +156,26 @@ impl Link {
                             "a Python worker is not understood: {error}"
                         ),
                     }
-                    // One that cannot be heard is of no use; that it has ended is told by its parent.
-                    link.process.kill();
                     return;
                 }
             }
         };
-        tokio::select! {
-            ended = exit.wait() => {
-                if let Some(link) = this.upgrade() {
-                    link.died(ended);
-                }
-                return;
+        let works = async {
+            tokio::select! {
+                () = wire.drain() => {}
+                () = reading => {}
+                () = Self::watch(&this) => {}
             }
-            () = wire.drain() => {}
-            () = reading => {}
-            () = Self::watch(&this) => {}
-        }
-        let ended = exit.wait().await;
+            // One that is neither read nor written any more is of no use.
+            if let Some(link) = this.upgrade() {
+                link.process.kill();
+            }
+            std::future::pending().await
+        };
+        let ended = tokio::select! {
+            ended = Process::ended(handle, &exit) => ended,
+            never = works => never,
+        };
         if let Some(link) = this.upgrade() {
             link.died(ended);
         }
@@ -303,7 +307,12 @@ impl Link {
     }
 
     fn done(&self, number: u64, answer: Result<Answer, HandlerError>) {
-        let waits = self.calls.lock().calls.remove(&number);
+        let mut waiting = self.calls.lock();
+        let waits = waiting.calls.remove(&number);
+        if !matches!(answer, Ok(Answer::Generator)) {
+            waiting.generators.remove(&number);
+        }
+        drop(waiting);
         self.busy.fetch_sub(1, Ordering::Relaxed);
         let unheard = match waits {
             Some(call) => call.reply.send(answer).err(),
@@ -391,7 +400,7 @@ impl Link {
     }
 
     /// Returns the nodes that the worker is at, or was when it ended.
-    pub(super) fn nodes(&self) -> BTreeSet<String> {
+    pub(in crate::python) fn nodes(&self) -> BTreeSet<String> {
         self.calls.lock().nodes()
     }
 
@@ -455,7 +464,7 @@ impl Link {
     }
 
     /// Returns the number of the worker's process.
-    pub(super) fn pid(&self) -> u32 {
+    pub(in crate::python) fn pid(&self) -> u32 {
         self.process.pid().as_raw_nonzero().get().unsigned_abs()
     }
 
@@ -488,6 +497,16 @@ impl Link {
             let text = format!("worker of {} {how} before node {node} was called", self.of);
             return Err(HandlerError::Worker(text));
         }
+        if waiting.calls.len() >= MAX_CALLS {
+            let text = format!(
+                "Server is overloaded - worker of {} has {MAX_CALLS} calls that have not ended; node {node} was not called",
+                self.of
+            );
+            return Err(HandlerError::Memory(
+                crate::error::ErrorKind::Exhausted,
+                text,
+            ));
+        }
         let node = node.to_owned();
         if let Some(sets) = sets {
             let node = node.clone();
@@ -504,11 +523,6 @@ impl Link {
     /// Returns whether a call has not ended.
     pub(in crate::python) fn is_at(&self, call: u64) -> bool {
         self.calls.lock().calls.contains_key(&call)
-    }
-
-    /// Forgets the channel of a generator that there is not.
-    pub(in crate::python) fn forget_generator(&self, number: u64) {
-        self.calls.lock().generators.remove(&number);
     }
 
     /// Lets a generator give more sets.

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use pyovms::{
-    memory::{Span, arena_length},
+    memory::{Shared, Span, arena_length},
     message::{Arena, Contents, MAX_INLINE, Outputs, Tensor},
 };
 
@@ -102,15 +102,26 @@ impl Link {
         self.shared.unmap(number);
     }
 
-    /// Makes the tensor of a message, whose contents are copied to shared memory if they are large.
+    /// Makes the tensors of a message, whose contents are copied to shared memory if they are large.
     ///
     /// # Errors
     ///
-    /// Fails if there is no memory for it.
-    pub(in crate::python) async fn sent(
-        self: &Arc<Self>,
-        tensor: &HandlerTensor,
-    ) -> Result<Tensor, HandlerError> {
+    /// Fails if there is no memory for one.
+    pub(in crate::python) async fn all_sent(
+        &self,
+        tensors: &[HandlerTensor],
+    ) -> Result<LentTensors, HandlerError> {
+        let mut sent = LentTensors {
+            shared: Arc::clone(&self.shared),
+            tensors: Vec::with_capacity(tensors.len()),
+        };
+        for tensor in tensors {
+            sent.tensors.push(self.sent(tensor).await?);
+        }
+        Ok(sent)
+    }
+
+    async fn sent(&self, tensor: &HandlerTensor) -> Result<Tensor, HandlerError> {
         let mut message = Tensor {
             name: tensor.name().to_owned(),
             datatype: tensor.datatype().to_owned(),
@@ -120,7 +131,7 @@ impl Link {
         };
         let origin = tensor
             .origin()
-            .filter(|origin| origin.link.as_ptr() == Arc::as_ptr(self));
+            .filter(|origin| origin.link.ptr_eq(&self.own));
         if let Some(object) = origin.and_then(|origin| origin.object.as_ref()) {
             message.object = object.number();
             return Ok(message);
@@ -138,24 +149,20 @@ impl Link {
 
     async fn copied(&self, bytes: &[u8]) -> Result<Span, HandlerError> {
         let taken = self.shared.take(bytes.len()).or_else(|error| {
-            // What other workers keep for their next tensors makes room.
-            let others = COMMON.links();
-            let ended = others.iter().filter(|link| link.shared.end_free()).count();
-            match ended {
-                0 => Err(error),
-                _ => self.shared.take(bytes.len()),
+            match kind_of(&error) == ErrorKind::Exhausted && self.makes_room(bytes.len()) {
+                true => self.shared.take(bytes.len()),
+                false => Err(error),
             }
         });
         let mut span = taken.map_err(|error| {
-            let refused = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+            let kind = kind_of(&error);
+            if kind == ErrorKind::Exhausted {
+                self.wire.warn_of_inputs(arena_length(bytes.len()));
+            }
             let text = format!(
                 "no memory to hand {} bytes to a Python worker: {error}",
                 bytes.len()
             );
-            let kind = refused.map_or(ErrorKind::Exhausted, Error::kind);
-            if kind == ErrorKind::Exhausted {
-                self.wire.warn_of_inputs(arena_length(bytes.len()));
-            }
             HandlerError::Memory(kind, text)
         })?;
         for (index, piece) in bytes.chunks(PIECE).enumerate() {
@@ -165,6 +172,19 @@ impl Link {
             span.fill(index * PIECE, piece);
         }
         Ok(span)
+    }
+
+    /// Ends free memory that other workers keep for their next tensors, where that makes room for so many bytes; returns
+    /// whether there was any. All of them are asked for what their handlers have freed since the last call.
+    fn makes_room(&self, bytes: usize) -> bool {
+        let is_own_part = !self.wire.has_room(arena_length(bytes));
+        let others = COMMON.links().into_iter();
+        let others = others.filter(|link| !is_own_part || link.of == self.of);
+        let freed = others.filter(|link| {
+            link.wire.nudge();
+            link.shared.end_free()
+        });
+        freed.count() > 0
     }
 
     /// Takes the tensors of a message.
@@ -231,6 +251,31 @@ impl Link {
             bytes,
             origin,
         )))
+    }
+}
+
+/// Returns the kind of the error that a budget has given, or that of no memory.
+fn kind_of(error: &io::Error) -> ErrorKind {
+    let refused = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+    refused.map_or(ErrorKind::Exhausted, Error::kind)
+}
+
+/// Tensors of a message. Those whose memory is lent for it are given back if it is not sent.
+pub(in crate::python) struct LentTensors {
+    shared: Arc<Shared>,
+    tensors: Vec<Tensor>,
+}
+
+impl LentTensors {
+    /// Returns the tensors, which are sent.
+    pub(in crate::python) fn into_sent(mut self) -> Vec<Tensor> {
+        std::mem::take(&mut self.tensors)
+    }
+}
+
+impl Drop for LentTensors {
+    fn drop(&mut self) {
+        self.shared.take_back(&self.tensors);
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::super::group::COMMON;
+use super::super::{group::COMMON, process::follow};
 use crate::budget::{Budget, Charge};
 
 /// Time between two warnings that inputs are refused.
@@ -78,13 +78,17 @@ impl Wire {
         }))
     }
 
+    /// Returns whether inputs of the graph or pipeline may have so many bytes of memory more.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        fits(&self.inputs, bytes)
+    }
+
     /// Warns, once a minute at most, if so many bytes of memory more are refused since inputs have all that they may.
     pub(super) fn warn_of_inputs(&self, bytes: usize) {
         let all = COMMON.inputs();
-        let fits = |budget: &Budget| budget.charged().saturating_add(bytes) <= budget.max();
         let Some((full, whose)) = [(&self.inputs, ""), (&all, " of all graphs and pipelines")]
             .into_iter()
-            .find(|(budget, _)| !fits(budget))
+            .find(|(budget, _)| !fits(budget, bytes))
         else {
             return;
         };
@@ -126,6 +130,14 @@ impl Wire {
         }
     }
 
+    /// Has the worker report what it has freed, with which it waits for a call otherwise.
+    pub(super) fn nudge(&self) {
+        // One that does not read what it was sent does not read more.
+        if !self.outgoing.lock().wait {
+            self.send(None, None);
+        }
+    }
+
     /// Writes what waits, whenever the socket takes more.
     pub(super) async fn drain(&self) {
         loop {
@@ -159,12 +171,8 @@ impl Wire {
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "it asks for a descriptor that stays open: that of an owned socket does"
-)]
-fn follow(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
-    AsyncFd::with_interest(socket, interest)
+fn fits(budget: &Budget, bytes: usize) -> bool {
+    budget.charged().saturating_add(bytes) <= budget.max()
 }
 
 impl Announce for Wire {

@@ -1,0 +1,243 @@
+//! Tests of workers that die, hang, or are left by their clients.
+
+use std::{fs, sync::Arc, task::Poll, thread, time::Duration};
+
+use bytes::Bytes;
+use pyovms::message::{Instance as Numbers, Order};
+use tokio::{sync::Semaphore, time::timeout};
+
+use super::support::{
+    Folder, Instance, executes, executes_in, group, group_of, handler, load_into, outputs, text,
+};
+use crate::python::{HandlerTensor, WorkerOptions, error::HandlerError};
+
+/// Waits for what ends within a minute if it ends at all.
+async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(60), work).await.unwrap()
+}
+
+fn large(name: &str) -> HandlerTensor {
+    let bytes = Bytes::from(vec![7; 10 << 20]);
+    HandlerTensor::new(name, "UINT8", vec![10 << 20], bytes, true)
+}
+
+#[test]
+fn a_worker_that_dies_while_another_loads_a_handler_has_that_handler_too() {
+    let folder = Folder::new();
+    let first = "import os\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n  \
+                 def initialize(self, kwargs):\n    with open(__file__ + '.pids', 'a') as file: file.write(f'{os.getpid()}\\n')\n  \
+                 def execute(self, inputs): return [Tensor('out', str(os.getpid()).encode())]\n";
+    folder.write("first.py", first);
+    // In the second worker it ends the first one, and gives another one time to come.
+    let second = "import os, signal, time\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n  \
+                  def initialize(self, kwargs):\n    path = os.path.join(os.path.dirname(__file__), 'first.py.pids')\n    \
+                  pids = open(path).read().split()\n    \
+                  if len(pids) != 2 or pids[1] != str(os.getpid()): return\n    \
+                  os.kill(int(pids[0]), signal.SIGKILL)\n    end = time.monotonic() + 1\n    \
+                  while len(open(path).read().split()) < 3 and time.monotonic() < end: time.sleep(0.01)\n  \
+                  def execute(self, inputs): return [Tensor('out', str(os.getpid()).encode())]\n";
+    folder.write("second.py", second);
+    let group = group_of(WorkerOptions {
+        workers: Some(2),
+        ..WorkerOptions::default()
+    });
+    let first = load_into(&group, folder.file("first.py")).unwrap();
+    let second = load_into(&group, folder.file("second.py")).unwrap();
+    let all = async {
+        while group.links().iter().filter(|link| link.is_alive()).count() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    group.runtime().block_on(in_time(all));
+    let runs = [(); 2].map(|()| group.seat(true));
+    let answers = runs.map(|seat| {
+        [&first, &second].map(|handler| {
+            let instance = Instance::at(handler, &seat);
+            text(&outputs(instance.execute(&[], true))[0]).to_owned()
+        })
+    });
+    for [one, other] in &answers {
+        assert_eq!(one, other);
+    }
+    assert_ne!(answers[0], answers[1]);
+    let pids = fs::read_to_string(folder.file("first.py.pids")).unwrap();
+    assert_eq!(pids.lines().count(), 3, "{pids}");
+}
+
+#[test]
+fn inputs_of_calls_that_were_never_sent_are_given_back() {
+    let group = group();
+    let made = executes_in(&group, "return []");
+    let inputs = [large("a"), large("b")];
+    for polls in 1..40 {
+        let instance = Instance::new(&made.handler);
+        let left = async {
+            let mut call = std::pin::pin!(instance.begun(&inputs));
+            for _ in 0..polls {
+                if futures::poll!(call.as_mut()).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        group.runtime().block_on(left);
+    }
+    outputs(made.run(&inputs));
+    // Two calls, and what is kept for the next tensors.
+    let charged = group.charged_inputs();
+    assert!(charged <= 128 << 20, "{charged}");
+}
+
+#[test]
+fn outputs_before_one_that_is_none_are_given_back() {
+    let count = "len([line for line in open('/proc/self/maps') if 'memfd:ovms tensors' in line])";
+    let made = executes(&format!(
+        "import pyovms\nif len(inputs) == 1: return [Tensor('out', str({count}).encode())]\nreturn [pyovms.empty('out', [2000000], 'UINT8'), Tensor('a', bytes(2000000)), 'none']"
+    ));
+    for _ in 0..30 {
+        let raised = made.fails(&[]).to_string();
+        assert!(raised.contains("element 2 of the list is"), "{raised}");
+    }
+    let input = HandlerTensor::new("a", "UINT8", vec![1], Bytes::from_static(b"1"), true);
+    let maps: usize = text(&made.outputs(&[input])[0]).parse().unwrap();
+    assert!(maps < 12, "{maps}");
+}
+
+#[test]
+fn a_call_that_holds_python_makes_no_threads() {
+    let made = executes(
+        "import os, ctypes\nif inputs: ctypes.PyDLL(None).usleep(500000)\nreturn [Tensor('out', str(len(os.listdir('/proc/self/task'))).encode())]",
+    );
+    let input = HandlerTensor::new("a", "UINT8", vec![1], Bytes::from_static(b"1"), true);
+    thread::scope(|scope| {
+        let calls = [(); 3].map(|()| scope.spawn(|| made.outputs(std::slice::from_ref(&input))));
+        for call in calls {
+            call.join().unwrap();
+        }
+    });
+    let threads: usize = text(&made.outputs(&[])[0]).parse().unwrap();
+    assert!(threads < 12, "{threads}");
+}
+
+#[test]
+fn a_destroy_state_that_does_not_end_has_the_limit_of_a_call() {
+    let folder = Folder::new().with(
+        "model.py",
+        "import time\nclass OvmsPythonModel:\n  def create_state(self): return 1\n  \
+         def execute(self, inputs, state=None): return []\n  def destroy_state(self, state): time.sleep(1000)\n",
+    );
+    for is_closed in [true, false] {
+        let group = group_of(WorkerOptions {
+            timeout_ms: Some(200),
+            ..WorkerOptions::default()
+        });
+        let handler = load_into(&group, folder.file("model.py")).unwrap();
+        let instance = Instance::new(&handler);
+        instance.open().unwrap();
+        outputs(instance.execute(&[], true));
+        let link = group.links().remove(0);
+        let runtime = group.runtime().clone();
+        if is_closed {
+            instance.close();
+        }
+        drop(instance);
+        let ended = async {
+            while link.is_alive() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        runtime.block_on(in_time(ended));
+        let death = link.death("node").to_string();
+        assert!(
+            is_closed <= death.contains("was killed after 200 ms"),
+            "{death}"
+        );
+    }
+}
+
+#[test]
+fn a_worker_that_does_not_read_has_a_bound_of_calls() {
+    let group = group();
+    let made = executes_in(&group, "return []");
+    let link = group.links().remove(0);
+    let pid = rustix::process::Pid::from_raw(link.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let begin = || {
+        link.begin("node", None, |call| {
+            Order::Close(Numbers {
+                call,
+                node: 1,
+                instance: 1,
+            })
+        })
+    };
+    let mut begun = Vec::new();
+    let refused = loop {
+        match begin() {
+            Ok((_, answer)) => begun.push(answer),
+            Err(error) => break error,
+        }
+        assert!(begun.len() < 5000, "there is a bound");
+    };
+    assert_eq!(begun.len(), 1024);
+    assert!(matches!(refused, HandlerError::Memory(..)), "{refused}");
+    assert_eq!(
+        refused.to_string(),
+        "Server is overloaded - worker of graph test has 1024 calls that have not ended; node node was not called"
+    );
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    for answer in begun {
+        let answer = group.runtime().block_on(in_time(answer));
+        answer.unwrap().unwrap();
+    }
+    outputs(made.run(&[]));
+}
+
+#[test]
+fn calls_of_a_graph_take_no_place_of_another_one() {
+    let [busy, other] = [group(), group()];
+    let own = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
+    let places = async {
+        let mut held = Vec::new();
+        while let Poll::Ready(place) = futures::poll!(std::pin::pin!(busy.place(&own))) {
+            held.push(place);
+            assert!(held.len() <= 100_000, "there is a bound");
+        }
+        in_time(other.place(&own)).await;
+        held.pop();
+        in_time(busy.place(&own)).await;
+    };
+    busy.runtime().block_on(places);
+}
+
+#[test]
+fn a_call_that_was_left_and_raises_leaves_no_generator() {
+    let made = handler(
+        "import os, time\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    open(__file__ + '.begun', 'w').write('yes')\n    \
+         while not os.path.exists(__file__ + '.ends'): time.sleep(0.01)\n    raise ValueError('no')\n",
+    );
+    let instance = Instance::new(&made.handler);
+    let group = made.handler.group();
+    let left = async {
+        let call = instance.begun(&[]);
+        let begun = async {
+            while !made.folder.file("model.py.begun").exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            _ = call => panic!("it ends when it may"),
+            () = in_time(begun) => {}
+        }
+    };
+    group.runtime().block_on(left);
+    let link = group.links().remove(0);
+    assert!(!link.nodes().is_empty());
+    fs::write(made.folder.file("model.py.ends"), "").unwrap();
+    let ended = async {
+        while !link.nodes().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    group.runtime().block_on(in_time(ended));
+}
