@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// Whether streams may go on.
+/// Permission of streams to go on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Course {
     /// They may.

@@ -44,9 +44,9 @@ struct Queue {
     calls: usize,
     /// Tasks that poll what is ready; they end when no call is left.
     pollers: usize,
-    /// Those of them that have nothing to poll.
+    /// Wakers of those of them that have nothing to poll.
     idle: Vec<Waker>,
-    /// Whether the last poll took long enough to be worth another thread.
+    /// Indicates that the last poll took long enough to be worth another thread.
     is_long: bool,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Basis {
     pub(super) models: Vec<Weak<Loaded>>,
 }
 
-/// How the definition that serves stands before a check.
+/// State of the serving definition before a check.
 pub(super) enum Before {
     /// There is none, or it goes if the check fails: it is what is checked, with other models.
     Goes,

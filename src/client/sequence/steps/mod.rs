@@ -40,7 +40,7 @@ struct Cut {
     keeps_axis: bool,
 }
 
-/// Why inputs have no steps.
+/// Error of splitting inputs into steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepsError {
     /// An array of length 0 on the axis.
