@@ -22,10 +22,10 @@ const MAX_SET: usize = 1 << 20;
 /// The most keys of a set that are used.
 const MAX_KEYS: usize = 256;
 
-/// How long a server may take for its key set.
+/// Time limit for fetching a key set from a server.
 const FETCH: Duration = Duration::from_secs(10);
 
-/// Where a key set is.
+/// Location of a key set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeySetSource {
     File(PathBuf),

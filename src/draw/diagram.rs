@@ -187,7 +187,7 @@ pub enum EdgeContent {
         /// Type and shape.
         #[serde(flatten)]
         tensor: TensorType,
-        /// Whether source and output exist.
+        /// Indicates that source and output exist.
         is_there: bool,
     },
     /// Packets.

@@ -41,9 +41,9 @@ pub struct Health {
 /// The properties of a model that decide what a failure does to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nature {
-    /// Whether any shape in it may change, so that a failure may leave one half updated.
+    /// Indicates that a shape in it may change, so that a failure may leave one half updated.
     pub(super) dynamic: bool,
-    /// Whether it has sequences, which cannot leave their compiled model.
+    /// Indicates that it has sequences, which cannot leave their compiled model.
     pub(super) stateful: bool,
 }
 

@@ -31,12 +31,12 @@ pub use self::{
 };
 use self::{files::FileStore, redis::RedisStore};
 
-/// When the state of a sequence is stored.
+/// Policy for when the state of a sequence is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, strum::EnumString)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SequenceDurability {
-    /// When another server asks for it, and at a stop.
+    /// On request of another server, and at a stop.
     None,
     /// The same, and in intervals.
     #[default]
@@ -65,9 +65,9 @@ pub struct NewSequence<'a> {
     pub key: Option<&'a str>,
     /// The most sequences of the model at once.
     pub limit: u32,
-    /// Whether steps are answered before they are stored.
+    /// Allows steps to be answered before they are stored.
     pub ahead: bool,
-    /// How long the record stays after the last write; for ever if `None`.
+    /// Time for which the record stays after the last write; for ever if `None`.
     pub idle: Option<Duration>,
 }
 
@@ -113,7 +113,7 @@ pub struct SequenceRecord {
     pub answer: Option<StoredAnswer>,
     /// The `recent` of the owner's last write.
     pub recent: Bytes,
-    /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
+    /// Minimum time since the last step was stored; unknown if `None`, where there are no other servers.
     pub since: Option<Duration>,
 }
 
@@ -147,9 +147,9 @@ pub struct SequenceWrite<'a> {
     pub answer: Option<&'a StoredAnswer>,
     /// Knowledge of the requests before, for the next owner.
     pub recent: &'a [u8],
-    /// Whether steps may be answered from now on that are not stored.
+    /// Allows steps to be answered from now on that are not stored.
     pub ahead: bool,
-    /// How long the record stays from now on; for ever if `None`.
+    /// Time for which the record stays from now on; for ever if `None`.
     pub idle: Option<Duration>,
 }
 
@@ -187,7 +187,7 @@ pub struct StoredSequence {
     pub id: u64,
     /// Number of steps behind its state.
     pub steps: u64,
-    /// How long ago the last of them was stored, if that is known.
+    /// Time since the last of them was stored, if known.
     pub idle: Option<Duration>,
 }
 

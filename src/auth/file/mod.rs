@@ -33,7 +33,7 @@ const MAX_SHOWN: usize = 5;
 /// Settings of the server that the file has to go with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuthTerms {
-    /// Whether certificates of clients are verified.
+    /// Indicates that certificates of clients are verified.
     pub has_client_ca: bool,
     /// Port without TLS beside one that verifies certificates, such as `REST`.
     pub plain_port: Option<&'static str>,
@@ -86,7 +86,7 @@ fn listed(errors: &[Diagnostic]) -> String {
 /// Identities, their credentials, and their rights.
 #[derive(Debug, Default)]
 pub struct AuthRules {
-    /// Whether health is open to anyone.
+    /// Opens health checks to anyone.
     pub(super) open_health: bool,
     /// Failed attempts of an address in a minute; 0 for any number.
     pub(super) max_failures: u32,

@@ -60,7 +60,7 @@ pub struct Defaults {
 pub struct FileConfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
-    /// Where the base paths of models are.
+    /// Base paths of the models.
     pub base_paths: Vec<BasePath>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
@@ -109,7 +109,7 @@ pub struct BasePath {
     pub place: FilePosition,
     /// Positions of all keys of the model.
     pub keys: FilePositions,
-    /// Whether it goes through `..`, which is not accepted.
+    /// Marks a path through `..`, which is not accepted.
     pub goes_up: bool,
 }
 

@@ -66,7 +66,7 @@ pub(in crate::openvino) struct Loading<'a, 'l> {
     pub(in crate::openvino) variables: Vec<Port<'static>>,
     pub(in crate::openvino) inputs: &'a [Described],
     pub(in crate::openvino) outputs: &'a [Described],
-    /// Whether the device computes in numbers of 16 bits.
+    /// Indicates that the device computes with 16-bit numbers.
     pub(in crate::openvino) is_rough: bool,
     pub(in crate::openvino) memory: BatchMemory,
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::stacks;
 
-/// How a process has ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// With a status of its own.

@@ -36,7 +36,7 @@ enum Samples {
     Words(Vec<u16>),
 }
 
-/// Why bytes are not decoded.
+/// Error of decoding an image.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// There are none.
