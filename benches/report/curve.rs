@@ -28,7 +28,7 @@ pub(crate) struct Curve {
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
-    /// Whether a line is fitted.
+    /// Indicates that a line is fitted.
     pub(crate) is_line: bool,
 }
 

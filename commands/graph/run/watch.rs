@@ -43,7 +43,7 @@ const DEBUGGER: (usize, Duration) = (4, Duration::from_millis(500));
 pub(super) struct Stops {
     interrupts: Signal,
     saved: Arc<Saves>,
-    /// Whether the last one was a save.
+    /// Indicates that the last one was a save.
     is_saved: bool,
 }
 
