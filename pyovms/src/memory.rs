@@ -121,9 +121,9 @@ pub struct Block {
 }
 
 enum Home {
-    /// It is ours.
+    /// This side.
     Own(Weak<Shared>),
-    /// It is lent by the other side.
+    /// The other side, which lends the block.
     Lent(Weak<dyn Announce>),
 }
 

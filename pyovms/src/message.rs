@@ -303,13 +303,13 @@ pub struct Done {
 /// Outcome of a call.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Outcome {
-    /// It returned outputs; none, if it may.
+    /// The call returned outputs; none, if it may.
     #[prost(message, tag = "2")]
     Outputs(Outputs),
-    /// It gave a generator.
+    /// The call gave a generator.
     #[prost(message, tag = "3")]
     Generator(Numbered),
-    /// It raised.
+    /// The call raised an exception.
     #[prost(message, tag = "4")]
     Raised(Raised),
     /// The handler is loaded.
@@ -321,7 +321,7 @@ pub enum Outcome {
     /// The class has no `execute`.
     #[prost(message, tag = "7")]
     NoExecute(Empty),
-    /// It is done.
+    /// The call is done.
     #[prost(message, tag = "8")]
     Ended(Empty),
 }
@@ -378,7 +378,7 @@ pub struct Misfit {
     /// Name of the method.
     #[prost(string, tag = "1")]
     pub method: String,
-    /// Its signature, or the kind of object that it is.
+    /// Signature of the method, or the kind of object that it is.
     #[prost(string, tag = "2")]
     pub found: String,
     /// Signature that it should have.

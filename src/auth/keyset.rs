@@ -59,10 +59,10 @@ pub enum KeySetError {
         /// Reason.
         source: reqwest::Error,
     },
-    /// It is larger than any key set should be.
+    /// More bytes than any key set should have.
     #[error("the key set has more than {MAX_SET} bytes")]
     Size,
-    /// It is no JSON, or another one.
+    /// Contents that are no JSON, or no key set.
     #[error("the key set is no JSON with a list of `keys`")]
     Json(#[source] serde_json::Error),
     /// None of its keys verifies signatures.

@@ -226,7 +226,7 @@ pub enum RequestError {
     RawOnly {
         /// The name of the input.
         name: String,
-        /// Its datatype.
+        /// Datatype of the input.
         dtype: DataType,
     },
     /// JSON has no form for bytes that are not UTF-8.

@@ -192,7 +192,7 @@ pub enum EdgeContent {
     },
     /// Packets.
     Packets {
-        /// Their type, if known.
+        /// Type of the packets, if known.
         carries: Option<String>,
     },
 }

@@ -72,7 +72,7 @@ pub enum ModelLoadError {
     Operators {
         /// The file.
         path: PathBuf,
-        /// Their names.
+        /// Names of the operators.
         operators: Vec<String>,
         /// Error from the runtime.
         #[source]

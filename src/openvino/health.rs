@@ -26,7 +26,7 @@ const SOUND: u8 = 0;
 const WATCHED: u8 = 1;
 /// Something has failed nevertheless. It keeps running until it is replaced.
 const TAINTED: u8 = 2;
-/// It takes no requests any more, until it is replaced or cannot be.
+/// Closed: it takes no requests any more, until it is replaced or cannot be.
 const CLOSED: u8 = 3;
 
 /// The health of one compiled model.

@@ -76,7 +76,7 @@ pub enum MissingModel {
     Unknown(Vec<String>),
     /// No such version; those that there are.
     Version(Vec<i64>),
-    /// It is known, but not available: its state or what is wrong with it.
+    /// A model that is known, but not available: its state or what is wrong with it.
     NotAvailable(String),
     /// Nobody has looked at it, which is no error. A server never says so.
     NotLooked {

@@ -135,7 +135,7 @@ pub fn brief(text: &str) -> Cow<'_, str> {
 /// Error of a call of a handler.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// It raised an exception, or its result breaks the rules.
+    /// The handler raised an exception, or its result breaks the rules.
     #[error("{0}")]
     Raised(Raised),
     /// There is no worker, or it has ended: how, and in which node.
@@ -165,7 +165,7 @@ impl std::error::Error for Raised {}
 pub struct Misfit {
     /// Name of the method.
     pub method: String,
-    /// Its signature, or what else it is.
+    /// Signature of the method, or what else it is.
     pub found: String,
     /// Signature that it should have.
     pub expected: String,

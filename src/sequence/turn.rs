@@ -32,7 +32,7 @@ pub struct Waiting<I: Clone + PartialEq, S> {
     pub(super) id: u64,
     /// The sequence's serial.
     pub(super) entry: u64,
-    /// Its own.
+    /// Serial of the place.
     pub(super) serial: u64,
     pub(super) turn: oneshot::Receiver<Turn<I, S>>,
 }

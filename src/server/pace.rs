@@ -79,7 +79,7 @@ impl Turn {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is time to look after the client of a request that is at work.
+    /// Notes that it is time to look after the client of a request that is at work.
     pub(super) fn look(&self) {
         self.looking.store(true, Ordering::Release);
     }

@@ -88,7 +88,7 @@ enum Place {
     Out,
     /// In line; the flag is set when its turn has come.
     Waiting(Arc<AtomicBool>),
-    /// It has a turn.
+    /// In turn.
     First,
 }
 

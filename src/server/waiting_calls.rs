@@ -180,11 +180,11 @@ impl Future for Poller {
 
 /// Nothing has woken it since its last poll.
 const IDLE: u8 = 0;
-/// It is in the queue.
+/// The call is in the queue.
 const READY: u8 = 1;
-/// It is being polled.
+/// The call is being polled.
 const POLLING: u8 = 2;
-/// It is being polled, and was woken meanwhile.
+/// The call is being polled, and was woken meanwhile.
 const WOKEN: u8 = 3;
 
 /// A call that has to wait.

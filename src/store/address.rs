@@ -11,7 +11,7 @@ pub enum StoreAddress {
     Files {
         /// The folder.
         folder: PathBuf,
-        /// Lets each write reach the disk before it counts.
+        /// Makes each write reach the disk before it counts.
         fsync: bool,
     },
     /// `redis://…` or `rediss://…`, also as `valkey://…` or `valkeys://…`; several with commas between them are nodes of

@@ -76,9 +76,9 @@ pub struct NewSequence<'a> {
 pub enum StartedSequence {
     /// The sequence exists from now on, and is the caller's.
     Begun {
-        /// Its id.
+        /// Id of the sequence.
         id: u64,
-        /// Its epoch.
+        /// Epoch of the sequence.
         epoch: u64,
     },
     /// There are as many sequences of the model as there may be.
@@ -120,15 +120,15 @@ pub struct SequenceRecord {
 /// Outcome of an attempt to take a sequence over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakenSequence {
-    /// It is the caller's.
+    /// The sequence is the caller's.
     Taken(SequenceRecord),
     /// There is none.
     Unknown,
-    /// It is over; the answer of its last request.
+    /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
-    /// Its stored state is older than its last answer may be. It is removed.
+    /// The stored state is older than the last answer may be. The sequence is removed.
     Lost,
-    /// Its owner lives and has not stored the state within the time limit: the name of that server.
+    /// The owner lives and has not stored the state within the time limit: the name of that server.
     Held(String),
 }
 
@@ -156,7 +156,7 @@ pub struct SequenceWrite<'a> {
 /// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is stored, all of it or nothing.
+    /// The record is stored, all of it or nothing.
     Stored,
     /// Another server owns the sequence, or it does not exist any more. Nothing has changed.
     Fenced,

@@ -16,7 +16,7 @@ pub enum TraceError {
     Endpoint {
         /// The flag or the variable that has it.
         name: &'static str,
-        /// Its value.
+        /// Value of the flag or the variable.
         value: String,
     },
     /// A certificate of this server is without its key, or the other way round.

@@ -52,7 +52,7 @@ pub(super) struct Stops {
 struct Saves {
     /// There was one.
     seen: Notify,
-    /// It may end the run.
+    /// Notified when it may end the run.
     ends: Notify,
 }
 

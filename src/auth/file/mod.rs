@@ -50,10 +50,10 @@ pub enum AuthFileError {
         /// Error from the operating system.
         source: io::Error,
     },
-    /// It is larger than any should be.
+    /// More bytes than any such file should have.
     #[error("cannot use --auth {}: it has more than {MAX_FILE} bytes", .0.display())]
     Size(PathBuf),
-    /// It is not as such a file has to be. Values of the file are not in the texts.
+    /// Contents that are not as in such a file. Values of the file are not in the texts.
     #[error("cannot use --auth {}: {}", path.display(), listed(errors))]
     Contents {
         /// The file.

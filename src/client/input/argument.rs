@@ -31,14 +31,14 @@ pub enum ElementSource {
     File {
         /// The file.
         path: PathBuf,
-        /// Its kind.
+        /// Kind of the file.
         kind: FileKind,
         /// The output, or array, to take of several.
         output: Option<String>,
     },
     /// Standard input. Where many values come, one in each line.
     Stdin {
-        /// Its kind; if left out, JSON, or what its first bytes tell.
+        /// Kind of the contents; if left out, JSON, or what the first bytes show.
         kind: Option<FileKind>,
         /// The output, or array, to take of several.
         output: Option<String>,

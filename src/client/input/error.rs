@@ -207,9 +207,9 @@ pub enum ValueProblem {
     Pixels {
         /// The file.
         file: String,
-        /// Its width.
+        /// Width of the image.
         width: u32,
-        /// Its height.
+        /// Height of the image.
         height: u32,
         /// The most pixels.
         most: u64,

@@ -37,13 +37,13 @@ pub struct RequestLine {
 /// Error of parsing a line as a request.
 #[derive(Debug, thiserror::Error)]
 pub enum LineProblem {
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("found no JSON")]
     Json(#[source] serde_json::Error),
     /// Something beside the inputs is of another kind.
     #[error("cannot use `{key}`")]
     Field {
-        /// Its key.
+        /// Key of the value.
         key: &'static str,
         /// Error of the JSON parser.
         source: serde_json::Error,

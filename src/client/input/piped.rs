@@ -30,7 +30,7 @@ pub enum PipedProblem {
         /// The reason.
         source: BoxError,
     },
-    /// It has no outputs that tensors can hold.
+    /// No outputs that tensors can hold.
     #[error("it has no outputs with a datatype of tensors")]
     Nothing,
 }

@@ -208,7 +208,7 @@ pub enum InputRemark {
     Rounded {
         /// The name of the input.
         input: String,
-        /// Its datatype.
+        /// Datatype of the input.
         dtype: DataType,
     },
 }

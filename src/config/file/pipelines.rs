@@ -102,7 +102,7 @@ impl NodeConfig {
 pub enum NodeKind {
     /// A model of the same file.
     Model {
-        /// Its name.
+        /// Name of the model.
         model_name: String,
         /// Version; the default one at the time of each request if `None`.
         version: Option<i64>,

@@ -74,9 +74,9 @@ pub(super) enum Readiness {
     /// The first load is in progress.
     Loading,
     Ready,
-    /// It takes requests, and something that it serves fails all of them.
+    /// The server takes requests, and something that it serves fails all of them.
     Failing,
-    /// It ends.
+    /// The server ends.
     Stopping,
 }
 

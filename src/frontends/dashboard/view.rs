@@ -83,17 +83,17 @@ pub(super) enum Kind {
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Condition {
-    /// It serves, and too many of its recent requests have failed within the server.
+    /// The servable serves, and too many of its recent requests have failed within the server.
     Failing,
-    /// It does not serve, since something has failed.
+    /// The servable does not serve, since something has failed.
     Failed,
-    /// It serves, and something else of it has failed, or a request lately.
+    /// The servable serves, and something else of it has failed, or a request lately.
     Warning,
-    /// It is about to serve.
+    /// The servable is about to serve.
     Loading,
-    /// It serves.
+    /// The servable serves.
     Ready,
-    /// It serves no more.
+    /// The servable serves no more.
     Retired,
 }
 

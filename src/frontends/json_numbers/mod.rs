@@ -26,7 +26,7 @@ pub(super) use elements::{Elements, Rules, is_base64};
 /// Error of reading a text as the elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum JsonError {
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("malformed JSON")]
     Syntax,
     /// Lists within lists within lists.

@@ -100,7 +100,7 @@ pub struct Keeper {
 
 /// Outcome of an attempt to have the state of a sequence here.
 enum Owned {
-    /// It is here; how long ago the last step was stored, if it has just come from the store.
+    /// The state is here; how long ago the last step was stored, if it has just come from the store.
     Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),

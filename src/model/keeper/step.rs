@@ -62,7 +62,7 @@ pub(crate) struct SharedStep {
 
 /// Outcome of a start in the store.
 pub(crate) enum Start {
-    /// It has begun: its id and epoch.
+    /// The sequence has begun: its id and epoch.
     Begun(u64, u64),
     /// The request was there before: its sequence.
     Repeated(u64),

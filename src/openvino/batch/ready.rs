@@ -158,7 +158,7 @@ struct PreparedBatches {
 
 /// Outcome of a search for sizes.
 enum Search {
-    /// Its time was over before it had found any.
+    /// The time was over before any size was found.
     Late,
     /// Sizes that are kept, and the number of candidates that need not be tried again.
     Over(PreparedBatches, usize),

@@ -23,7 +23,7 @@ pub const WORKER_OPTIONS: [&str; 4] = [
 pub struct WorkerOptions {
     /// Number of workers; 1 if not given.
     pub workers: Option<u64>,
-    /// Their environment; that of the server if it is not given.
+    /// Python environment of the workers; that of the server if not given.
     pub environment: Option<PythonEnvironment>,
     /// Longest time of a call in milliseconds, after which its worker is killed; 0 is no limit.
     pub timeout_ms: Option<u64>,

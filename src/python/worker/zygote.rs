@@ -42,7 +42,7 @@ const OWN_END: Duration = Duration::from_millis(500);
 
 /// Request for a worker.
 pub(super) struct Request<'a> {
-    /// Its side of the link.
+    /// The worker's side of the link.
     pub(super) socket: BorrowedFd<'a>,
     /// Destination of its stacks.
     pub(super) stacks: BorrowedFd<'a>,

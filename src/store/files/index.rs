@@ -18,15 +18,15 @@ use super::{
 pub(super) enum RecordPhase {
     /// Begun, and not written yet: there is no file.
     Begun,
-    /// Its state is that of the last answer.
+    /// The state is that of the last answer.
     Stored,
-    /// Its owner, which is this process, may have answered steps since.
+    /// The owner, which is this process, may have answered steps since.
     Ahead,
     /// An earlier process may have answered steps since.
     Lost,
-    /// It is over, and its last answer is kept.
+    /// The sequence is over, and its last answer is kept.
     Ended,
-    /// Its file is something else.
+    /// The file of the record is something else.
     Damaged,
 }
 

@@ -51,9 +51,9 @@ pub enum DecodeError {
     /// The image is too large.
     #[error("found {width}x{height} pixels, at most {most} are decoded; see --max-image-pixels")]
     Pixels {
-        /// Its width.
+        /// Width of the image.
         width: u32,
-        /// Its height.
+        /// Height of the image.
         height: u32,
         /// The limit.
         most: u64,

@@ -48,7 +48,7 @@ pub enum StepsError {
     Empty {
         /// The name of the input.
         name: String,
-        /// Its shape, printed.
+        /// Shape of the input, printed.
         shape: String,
     },
     /// The steps are none that the model takes.
@@ -56,7 +56,7 @@ pub enum StepsError {
     Shape {
         /// The name of the input.
         name: String,
-        /// Its shape, printed.
+        /// Shape of the input, printed.
         shape: String,
         /// The shapes that would do, printed.
         expected: String,
