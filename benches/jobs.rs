@@ -24,7 +24,7 @@ pub(crate) const CONCURRENCY: usize = 16;
 pub(crate) struct Cost {
     /// Median time of a request.
     pub(crate) p50_us: f64,
-    /// Its 99th percentile.
+    /// 99th percentile of the time of a request.
     pub(crate) p99_us: f64,
     /// Processor time of the serving process per job.
     pub(crate) cpu_us: f64,

@@ -79,7 +79,7 @@ pub(crate) struct Failure {
     details: Vec<String>,
     causes: Vec<String>,
     hints: Vec<String>,
-    /// Whether to print it without `error: `, for texts that start scripts match.
+    /// Omits `error: ` before it, for texts that start scripts match.
     verbatim: bool,
 }
 

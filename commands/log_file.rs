@@ -100,7 +100,7 @@ impl Write for LogWriter {
 /// Lines that were lost, and when that was said.
 #[derive(Debug, Default)]
 struct LineLosses {
-    /// Whether there are losses that were not said yet; without it, lines do not wait for each other.
+    /// Indicates losses that were not reported yet; without it, lines do not wait for each other.
     is_losing: AtomicBool,
     state: Mutex<LossState>,
 }
@@ -109,7 +109,7 @@ struct LineLosses {
 struct LossState {
     /// Number of lines that were lost since the number was last said.
     lost: usize,
-    /// Whether the file ends within a line.
+    /// Indicates that the file ends within a line.
     is_torn: bool,
     /// Moments of the last warnings.
     losing_said: Option<Instant>,

@@ -20,7 +20,7 @@ pub(crate) enum ByteText {
 /// A text that is no number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ByteSizeError {
-    /// It is none at all.
+    /// Text of another form.
     #[error(
         "expected a number of bytes: a whole number from 0, alone or with K, M, or G behind it for \
          units of 1024, such as 64M"

@@ -91,7 +91,7 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// Time after which another attempt may succeed.
     wait: Option<Duration>,
-    /// Whether it is in the log already.
+    /// Marks an error that is already in the log.
     is_logged: bool,
 }
 
@@ -145,7 +145,7 @@ impl Error {
         self
     }
 
-    /// Says after which time another attempt may succeed, for the headers of the answer.
+    /// Sets the time after which another attempt may succeed, for the headers of the answer.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);

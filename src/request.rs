@@ -68,11 +68,11 @@ pub struct InferRequest {
     pub special: SpecialInputs,
     /// Inputs and outputs that are in shared memory; the data of such inputs is empty until it is read.
     pub regions: Option<Box<RegionTensors>>,
-    /// Where its spans begin, if it is traced.
+    /// Parent context of its spans, if it is traced.
     pub trace: Option<TraceContext>,
     /// Priority that came beside it; else the parameter `priority` counts.
     pub priority: Option<Priority>,
-    /// Whether the answers of a stream are to say which one is the last of it ([`FINAL`]).
+    /// Request for the parameter [`FINAL`] in the answers of a stream, which marks the last one.
     pub marks_final: bool,
     /// Owner of the run of which it is a part, if it is that of a node.
     pub owner: Option<Box<RunOwner>>,
@@ -119,7 +119,7 @@ pub struct Priority(u8);
 impl Priority {
     /// The highest one.
     pub const FIRST: Self = Self(1);
-    /// That of requests that do not say any.
+    /// Priority of requests that do not specify one.
     pub const USUAL: Self = Self(5);
     /// The lowest one.
     pub const LAST: Self = Self(10);
@@ -171,7 +171,7 @@ impl Default for Priority {
 pub struct PriorityBounds {
     /// The highest one; what is asked for beyond it counts as this.
     pub best: Priority,
-    /// That of requests that do not say any.
+    /// Priority of requests that do not specify one.
     pub usual: Priority,
 }
 
@@ -183,7 +183,7 @@ impl PriorityBounds {
 }
 
 impl Default for PriorityBounds {
-    /// Those of a server without identities.
+    /// Returns the bounds of a server without identities.
     fn default() -> Self {
         Self {
             best: Priority::FIRST,

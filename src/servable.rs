@@ -12,7 +12,7 @@ pub struct TensorInfo {
     pub name: String,
     /// The element type; a placeholder if it is open.
     pub dtype: DataType,
-    /// Whether nothing decides the type: of graphs, and of what no node of a pipeline decides.
+    /// Marks a type that nothing decides: of graphs, and of what no node of a pipeline decides.
     pub is_open: bool,
     /// The shape that is allowed (inputs) or to be expected (outputs); empty where nothing decides it.
     pub shape: PartialShape,
@@ -43,7 +43,7 @@ pub struct TensorSource {
     pub dtype: Option<DataType>,
     /// The shape.
     pub shape: PartialShape,
-    /// Which axis is which.
+    /// Meaning of each axis.
     pub layout: Layout,
 }
 

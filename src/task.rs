@@ -111,7 +111,7 @@ impl<T: Send + 'static> Drop for ToItsEnd<T> {
 }
 
 thread_local! {
-    /// Whether this thread is within [`try_inline`].
+    /// Marks a thread that is within [`try_inline`].
     static INLINE: Cell<bool> = const { Cell::new(false) };
 }
 

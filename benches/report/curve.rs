@@ -12,7 +12,7 @@ pub(crate) struct Curve {
     pub(crate) name: &'static str,
     /// Title of the quantity that grows.
     pub(crate) title: &'static str,
-    /// Its values.
+    /// Values of that quantity.
     pub(crate) points: &'static [u64],
     /// Number of them that a quick run measures.
     pub(crate) quick: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Curve {
 pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
-    /// Whether a line is fitted.
+    /// Indicates that a line is fitted.
     pub(crate) is_line: bool,
 }
 

@@ -103,7 +103,7 @@ pub(crate) struct Spec {
     pub(crate) text: String,
     pub(crate) unit: Unit,
     pub(crate) wanted: Option<Bound>,
-    /// Whether other work on the machine has no effect on it, as with memory.
+    /// Indicates that other work on the machine has no effect on it, as with memory.
     pub(crate) is_steady: bool,
 }
 

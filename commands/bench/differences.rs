@@ -22,7 +22,7 @@ pub(super) struct DifferingSetting {
     setting: &'static str,
     before: String,
     after: String,
-    /// Whether the requests are others, so that figures are of different work.
+    /// Indicates that the requests are others, so that figures are of different work.
     #[serde(skip)]
     is_of_work: bool,
 }
@@ -41,7 +41,7 @@ pub(super) fn differing(before: &BenchReport, report: &BenchReport) -> Vec<Diffe
     .collect()
 }
 
-/// Says in what two reports differ: a warning for other work, and a note for the rest.
+/// Reports the differences of two reports: a warning for other work, and a note for the rest.
 pub(super) fn tell(differing: &[DifferingSetting]) {
     let line = |is_of_work| {
         let of_kind = differing.iter().filter(|it| it.is_of_work == is_of_work);

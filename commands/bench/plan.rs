@@ -40,7 +40,7 @@ pub(super) struct BenchPlan {
     pub(super) kind: TrafficKind,
     /// Requests as lines, with what to call them in messages.
     pub(super) lines: Option<RequestLines>,
-    /// Whether several values of an input are sent one after the other.
+    /// Sends several values of an input one after the other.
     pub(super) is_in_turn: bool,
     pub(super) seed: u64,
     pub(super) warmup: u64,

@@ -64,9 +64,9 @@ pub(super) struct ReportedFlags {
     pub(super) warmup: u64,
     /// Maximum number of requests in flight with `--rate`.
     pub(super) max_in_flight: Option<usize>,
-    /// Whether intervals between requests are random.
+    /// Indicates that intervals between requests are random.
     pub(super) poisson: bool,
-    /// Whether values are sent one after the other.
+    /// Indicates that values are sent one after the other.
     pub(super) in_turn: bool,
     /// File of requests.
     pub(super) requests: Option<String>,
@@ -106,7 +106,7 @@ pub(super) struct BenchReport {
     pub(super) inputs: Vec<ReportedInput>,
     /// Seed of random inputs, intervals, and choices.
     pub(super) seed: u64,
-    /// Whether Ctrl-C or SIGTERM ended the run before its time.
+    /// Indicates that Ctrl-C or SIGTERM ended the run before its time.
     pub(super) interrupted: bool,
     /// Levels, in their order.
     pub(super) levels: Vec<LevelReport>,

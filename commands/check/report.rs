@@ -28,13 +28,13 @@ pub(crate) enum CheckedKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckVerdict {
-    /// It can be served.
+    /// Can be served.
     Ok,
-    /// It can be served, though perhaps not as meant.
+    /// Can be served, though perhaps not as meant.
     Warnings,
     /// No errors, but not everything was checked.
     Unchecked,
-    /// It cannot be served.
+    /// Cannot be served.
     #[serde(rename = "faults")]
     Errors,
 }

@@ -21,7 +21,7 @@ struct ListeningProcess {
     id: u32,
     /// Name of the program, without its arguments, which may have secrets.
     name: String,
-    /// Whether it is `ovms serve`.
+    /// Indicates that it is `ovms serve`.
     is_server: bool,
 }
 

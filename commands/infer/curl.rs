@@ -31,7 +31,7 @@ const LONGEST: usize = 64 << 10;
 /// Maximum length of a body at a terminal, which a longer one would flood.
 const MAX_AT_TERMINAL: usize = 8 << 10;
 
-/// How much of a body that is left out is shown, in bytes.
+/// Number of bytes shown of a body that is left out.
 const MAX_BEGINNING: usize = 160;
 
 /// Length of a line of base64, in characters.

@@ -77,7 +77,7 @@ pub(crate) struct RequestFeed<'a> {
     given: usize,
     /// Line number of the last request.
     line: Option<usize>,
-    /// Whether there are no more lines.
+    /// Indicates that there are no more lines.
     is_at_end: bool,
     timestamp: Option<i64>,
     role: Role,

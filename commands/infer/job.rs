@@ -35,16 +35,16 @@ pub(crate) struct Job {
     pub(super) id: String,
     pub(super) parameters: Parameters,
     pub(super) form: TensorForm,
-    /// Whether a flag chose the form.
+    /// Indicates that a flag chose the form.
     pub(super) is_form_given: bool,
-    /// Whether the request is printed instead of sent.
+    /// Prints the request instead of sending it.
     pub(super) is_printed: bool,
-    /// Whether credentials are in the printed request.
+    /// Includes credentials in the printed request.
     pub(super) shows_secrets: bool,
     pub(super) task: Task,
     /// Sequence of the request, if it is part of one.
     pub(super) sequence: Option<Sequence>,
-    /// Whether the last request of a sequence was given no input, so that it has zeros.
+    /// Indicates that the last request of a sequence was given no input, so that it has zeros.
     pub(super) ends_alone: bool,
     /// Plan of the stream, if there is one.
     pub(super) stream: Option<stream::Plan>,

@@ -77,9 +77,9 @@ pub(crate) struct RankedOutput<'a> {
     pub(crate) rows: Vec<Vec<Ranked<'a>>>,
     /// Number of scores that are NaN, which are not ranked.
     nans: usize,
-    /// Whether each row has a single number.
+    /// Indicates that each row has a single number.
     is_single: bool,
-    /// Whether the rows are those of one answer, as raw boxes of a detector are.
+    /// Indicates that the rows are those of one answer, as raw boxes of a detector are.
     is_grid: bool,
     pub(crate) labels: &'a [String],
     /// File of each row, or none.

@@ -87,7 +87,7 @@ pub(in crate::infer) struct StreamArgs {
 pub(in crate::infer) struct Plan {
     pub(in crate::infer) requests: RequestPlan,
     format: TextFormat,
-    /// Whether lines are sent behind one that is no request.
+    /// Continues with the next lines after one that is no request.
     keeps_going: bool,
 }
 

@@ -28,11 +28,11 @@ use crate::{graph, places, serve::load_hints::of_load};
 /// Facts of a configuration file.
 pub(crate) struct ConfigurationFacts<'a> {
     file: &'a FileConfig,
-    /// Whether code of custom node libraries may run.
+    /// Allows code of custom node libraries to run.
     pub(crate) runs_custom_nodes: bool,
-    /// Whether models are read.
+    /// Enables the reading of models.
     pub(crate) reads_models: bool,
-    /// Whether everything in the file is looked at, by a check of its own: handlers of Python nodes are
+    /// Covers everything in the file, by a check of its own: handlers of Python nodes are
     /// imported with the packages configured already, and no objects of them are created; the
     /// consequences in pipelines of errors that have been reported are left out.
     pub(crate) is_of_all: bool,

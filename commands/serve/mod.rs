@@ -297,7 +297,7 @@ fn announce(config: &Config, demo: Option<&TempDir>) {
     }
 }
 
-/// Says that a key is for paths below `/v3` alone, and beside identities in their way.
+/// Logs that a key is for paths below `/v3` alone; warns if there are identities in its way.
 fn warn_of_key(settings: &ServerSettings, has_identities: bool) {
     if settings.api_key.is_none() {
         return;

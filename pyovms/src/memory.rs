@@ -56,16 +56,16 @@ pub struct Place {
     /// Number of the arena.
     #[prost(uint32, tag = "1")]
     pub arena: u32,
-    /// Whether it is an arena of the side that receives this.
+    /// Marks an arena of the side that receives this.
     #[prost(bool, tag = "2")]
     pub is_yours: bool,
-    /// Where the block begins, in bytes.
+    /// Offset of the block, in bytes.
     #[prost(uint64, tag = "3")]
     pub block: u64,
-    /// Where in the block, in bytes.
+    /// Offset within the block, in bytes.
     #[prost(uint64, tag = "4")]
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// Length, in bytes.
     #[prost(uint64, tag = "5")]
     pub length: u64,
 }
@@ -123,9 +123,9 @@ pub struct Block {
 }
 
 enum Home {
-    /// It is ours.
+    /// This side.
     Own(Weak<Shared>),
-    /// It is lent by the other side.
+    /// The other side, which lends the block.
     Lent(Weak<dyn Announce>),
 }
 
@@ -245,7 +245,7 @@ type Lent = HashMap<(u32, usize), (Arc<Block>, usize)>;
 /// The memory of one side of a link.
 pub struct Shared {
     announce: Arc<dyn Announce>,
-    /// Whether there is no other side: a process that is forked has a copy of its own then.
+    /// Indicates that there is no other side: a process that is forked has a copy of its own then.
     is_alone: bool,
     own: Mutex<Own>,
     /// Blocks of ours that the other side has, with how often it has them.
@@ -285,7 +285,7 @@ struct Own {
     spare: usize,
     /// The arena that has not been handed out to its end, and how far it has.
     current: Option<(Arc<Arena>, usize)>,
-    /// How many blocks of each arena of several are taken.
+    /// Number of taken blocks of each arena that has several.
     taken: HashMap<u32, usize>,
 }
 

@@ -142,7 +142,7 @@ pub struct Load {
     /// Parameters of the configuration, where nodes have any.
     #[prost(message, optional, tag = "7")]
     pub params: Option<Params>,
-    /// Whether the class is looked at alone, and no object made.
+    /// Requests a look at the class alone, without an object of it.
     #[prost(bool, tag = "8")]
     pub inspect: bool,
 }
@@ -153,10 +153,10 @@ pub struct Output {
     /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Whether the server wants the contents.
+    /// Indicates that the server wants the contents.
     #[prost(bool, tag = "2")]
     pub contents: bool,
-    /// Whether another node of the worker may get the object.
+    /// Indicates that another node of the worker may get the object.
     #[prost(bool, tag = "3")]
     pub object: bool,
 }
@@ -206,7 +206,7 @@ pub struct Execute {
     /// Number of the instance with the state; 0 for none.
     #[prost(uint64, tag = "3")]
     pub instance: u64,
-    /// Whether all inputs of the node are there.
+    /// Indicates that all inputs of the node are there.
     #[prost(bool, tag = "4")]
     pub complete: bool,
     /// The inputs.
@@ -250,18 +250,18 @@ pub struct Tensor {
     /// Shape, as declared.
     #[prost(int64, repeated, tag = "3")]
     pub shape: Vec<i64>,
-    /// Whether the bytes are elements of the datatype in this shape.
+    /// Indicates that the bytes are elements of the datatype in this shape.
     #[prost(bool, tag = "4")]
     pub typed: bool,
     /// Number of the object that it is; 0 for none.
     #[prost(uint64, tag = "5")]
     pub object: u64,
-    /// Where the bytes are.
+    /// Place of the bytes.
     #[prost(oneof = "Contents", tags = "6, 7")]
     pub contents: Option<Contents>,
 }
 
-/// Where the bytes of a tensor are.
+/// Place of the bytes of a tensor.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Contents {
     /// Here.
@@ -284,7 +284,7 @@ pub struct Hello {
     /// Folder of its installation or environment.
     #[prost(string, tag = "3")]
     pub prefix: String,
-    /// Where it looks for packages.
+    /// Search path for packages.
     #[prost(string, repeated, tag = "4")]
     pub path: Vec<String>,
 }
@@ -295,21 +295,21 @@ pub struct Done {
     /// Number of the call.
     #[prost(uint64, tag = "1")]
     pub call: u64,
-    /// How it went.
+    /// Outcome of the call.
     #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub outcome: Option<Outcome>,
 }
 
-/// How a call went.
+/// Outcome of a call.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Outcome {
-    /// It returned outputs; none, if it may.
+    /// The call returned outputs; none, if it may.
     #[prost(message, tag = "2")]
     Outputs(Outputs),
-    /// It gave a generator.
+    /// The call gave a generator.
     #[prost(message, tag = "3")]
     Generator(Numbered),
-    /// It raised.
+    /// The call raised an exception.
     #[prost(message, tag = "4")]
     Raised(Raised),
     /// The handler is loaded.
@@ -321,7 +321,7 @@ pub enum Outcome {
     /// The class has no `execute`.
     #[prost(message, tag = "7")]
     NoExecute(Empty),
-    /// It is done.
+    /// The call is done.
     #[prost(message, tag = "8")]
     Ended(Empty),
 }
@@ -358,10 +358,10 @@ pub struct Raised {
 /// A handler that is loaded.
 #[derive(Clone, PartialEq, Message)]
 pub struct Loaded {
-    /// Whether the class has `create_state`.
+    /// Indicates that the class has `create_state`.
     #[prost(bool, tag = "1")]
     pub stateful: bool,
-    /// Whether `execute` is a generator function.
+    /// Indicates that `execute` is a generator function.
     #[prost(bool, tag = "2")]
     pub generates: bool,
     /// Methods that cannot be called as they are.
@@ -378,7 +378,7 @@ pub struct Misfit {
     /// Name of the method.
     #[prost(string, tag = "1")]
     pub method: String,
-    /// Its signature, or the kind of object that it is.
+    /// Signature of the method, or the kind of object that it is.
     #[prost(string, tag = "2")]
     pub found: String,
     /// Signature that it should have.

@@ -33,11 +33,11 @@ const MAX_DESCRIPTORS: usize = 8;
 /// Messages that were received in part.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Where the system puts what it has.
+    /// Buffer that the system fills.
     buffer: Box<[u8]>,
     bytes: BytesMut,
     descriptors: VecDeque<OwnedFd>,
-    /// Whether the system had no more when it was asked last.
+    /// Indicates that the system had no more when it was asked last.
     has_all: bool,
 }
 

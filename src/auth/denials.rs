@@ -8,13 +8,13 @@ use strum::{EnumCount, VariantArray};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, EnumCount, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Denial {
-    /// It has no credential, or one of no identity.
+    /// No credential, or one of no identity.
     Credentials,
     /// Too many credentials of its address were of no identity; this one was not looked at.
     Failures,
-    /// Its identity lacks a right that is about no servable.
+    /// No right of the identity, for what is about no servable.
     Right,
-    /// Its identity has no right to the servable, which was answered as an unknown one.
+    /// No right of the identity to the servable, which was answered as an unknown one.
     Servable,
 }
 

@@ -378,7 +378,7 @@ impl Auth {
 /// Reason to read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// It has changed, and changes no more.
+    /// The file has changed, and changes no more.
     Steady,
     /// Somebody wants it.
     Now,

@@ -55,7 +55,7 @@ pub struct Rights {
 /// Patterns of names, of which one has to match.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NamePatterns {
-    /// Whether one of them is `*`, which needs no match.
+    /// Presence of the pattern `*`, which needs no match.
     all: bool,
     globs: GlobSet,
 }
@@ -111,7 +111,7 @@ pub struct Identity {
 pub(super) struct IdentityTerms {
     /// `None` for none.
     pub(super) limits: Option<Arc<ClientLimits>>,
-    /// Whether each subject of its tokens has them for itself.
+    /// Applies the limits to each subject of its tokens separately.
     pub(super) per_subject: bool,
     pub(super) priorities: PriorityBounds,
 }

@@ -22,10 +22,10 @@ const MAX_SET: usize = 1 << 20;
 /// The most keys of a set that are used.
 const MAX_KEYS: usize = 256;
 
-/// How long a server may take for its key set.
+/// Time limit for fetching a key set from a server.
 const FETCH: Duration = Duration::from_secs(10);
 
-/// Where a key set is.
+/// Location of a key set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeySetSource {
     File(PathBuf),
@@ -59,10 +59,10 @@ pub enum KeySetError {
         /// Reason.
         source: reqwest::Error,
     },
-    /// It is larger than any key set should be.
+    /// More bytes than any key set should have.
     #[error("the key set has more than {MAX_SET} bytes")]
     Size,
-    /// It is no JSON, or another one.
+    /// Contents that are no JSON, or no key set.
     #[error("the key set is no JSON with a list of `keys`")]
     Json(#[source] serde_json::Error),
     /// None of its keys verifies signatures.

@@ -33,10 +33,10 @@ pub(super) struct Issuer {
 /// A token that is not accepted; the text is for its sender and for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
-    /// It cannot be read.
+    /// Text that cannot be read as a token.
     #[error("the token is no JWT that can be read")]
     Malformed,
-    /// Its issuer is none of those in the file.
+    /// Issuer that is none of those in the file.
     #[error("the token is of another issuer")]
     Issuer,
     /// No key of the issuer has its name; it may be a new one.
@@ -45,16 +45,16 @@ pub enum TokenRefusal {
     /// None of the keys has signed it.
     #[error("the signature of the token is wrong")]
     Signature,
-    /// Its time is over.
+    /// Time that is over.
     #[error("the token has expired")]
     Expired,
-    /// Its time has not begun.
+    /// Time that has not begun.
     #[error("the token is not valid yet")]
     Early,
-    /// It is for another server.
+    /// Token for another server.
     #[error("the token is for another audience")]
     Audience,
-    /// It says too little.
+    /// Too few claims.
     #[error("the token lacks a claim: iss, aud, and exp are needed")]
     Claims,
     /// No identity has such tokens.

@@ -21,7 +21,7 @@ pub(super) type PatternKey = (Arc<str>, String);
 #[derive(Debug, Default)]
 pub(super) struct UnservedPatterns {
     names: OnceLock<ServableNames>,
-    /// Those of the last look.
+    /// Patterns that the last check found to fit none.
     known: Mutex<HashSet<PatternKey>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a server listens, as people write it: `host:port` with an optional scheme, or `unix:PATH`.
+//! Address of a server, as people write it: `host:port` with an optional scheme, or `unix:PATH`.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ enum Place {
     Unix(PathBuf),
 }
 
-/// Why a text is not an address.
+/// Error of parsing an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// A protocol that no server here speaks.

@@ -44,7 +44,7 @@ pub(super) fn was_closed(error: &(dyn Error + 'static)) -> bool {
 /// Reason of a failed connection, as far as one error tells it.
 enum Reason {
     Closed,
-    /// It ended before the request was sent; why is up to the cause, if there is one.
+    /// End before the request was sent; why is up to the cause, if there is one.
     Canceled,
     Other,
 }

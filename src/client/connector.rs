@@ -19,7 +19,7 @@ use crate::tls::{
 pub(super) const GRPC: &[u8] = b"h2";
 pub(super) const HTTP: &[u8] = b"http/1.1";
 
-/// How long an address is tried for TLS.
+/// Time limit for probing an address for TLS.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Stream of bytes to a server, over whatever leads there.

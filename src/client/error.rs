@@ -11,7 +11,7 @@ use crate::{
     tensor::{DataType, values::ValueError},
 };
 
-/// Why a call to a server gave no answer that can be used.
+/// Error of a call to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nothing listens at the address, or something of another kind.
@@ -75,7 +75,7 @@ pub struct ServerError {
     pub code: ServerErrorCode,
     /// The server's text.
     pub message: String,
-    /// Whether the error has not the form of a model server's.
+    /// Marks an error that does not have the form of a model server's.
     pub is_foreign: bool,
 }
 
@@ -218,7 +218,7 @@ impl AnswerError {
     }
 }
 
-/// Why a request has no form in the protocol that was chosen.
+/// Error of a request that has no form in the chosen protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The datatype exists only as raw bytes.
@@ -226,7 +226,7 @@ pub enum RequestError {
     RawOnly {
         /// The name of the input.
         name: String,
-        /// Its datatype.
+        /// Datatype of the input.
         dtype: DataType,
     },
     /// JSON has no form for bytes that are not UTF-8.

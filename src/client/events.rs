@@ -55,7 +55,7 @@ pub(super) struct EventRequest {
 /// Outputs to look for.
 #[derive(Debug, Clone, Default)]
 struct Expected {
-    /// Those of the model, as far as known.
+    /// Outputs of the model, as far as known.
     outputs: Vec<TensorMetadata>,
     /// Names of those that are wanted; empty for all.
     wanted: Vec<String>,

@@ -41,7 +41,7 @@ pub(super) const MESSAGE_LIMIT: usize = 1 << 30;
 /// Length of the prefix of a message in the body of an HTTP request: no compression, and the length.
 pub(super) const FRAME: usize = 1 + size_of::<u32>();
 
-/// How much a server may send before we say that we have read it. The protocol's own default of
+/// Flow-control window: bytes that a server may send before we acknowledge them. The protocol's own default of
 /// 64 KiB makes it wait in the middle of every tensor.
 pub(super) const STREAM_WINDOW: u32 = 16 << 20;
 pub(super) const CONNECTION_WINDOW: u32 = 64 << 20;
@@ -49,7 +49,7 @@ pub(super) const CONNECTION_WINDOW: u32 = 64 << 20;
 /// Beginning of the text of an error for an answer over HTTP that has no status of gRPC.
 const NO_STATUS: &str = "grpc-status header missing";
 
-/// How many calls share a connection. One connection is one task at both ends.
+/// Number of calls that share a connection. One connection is one task at both ends.
 pub(super) const CALLS_PER_CONNECTION: usize = 16;
 
 /// Connections to one server.

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{https, proto::DESCRIPTORS};
 
-/// How much of an error's body is shown if it is not the JSON of a model server.
+/// Maximum part of an error's body that is shown if it is not the JSON of a model server.
 const MAX_OF_A_FOREIGN_BODY: usize = 300;
 
 /// A pool of connections to one server.

@@ -215,11 +215,11 @@ pub struct Request {
     /// The model's outputs as its metadata has them: answers of TensorFlow Serving over REST do not
     /// tell names and types. Other wires do without.
     pub model_outputs: Vec<TensorMetadata>,
-    /// How the elements travel.
+    /// Wire format of the elements.
     pub form: TensorForm,
 }
 
-/// How the elements of tensors travel.
+/// Wire format of the elements of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TensorForm {
     /// As bytes: raw contents over gRPC, the binary extension over KServe's REST.
@@ -330,10 +330,10 @@ pub struct ServerMetadata {
     pub name: String,
     /// The version of the product.
     pub version: String,
-    /// Whether it can take requests.
+    /// Readiness to take requests.
     #[serde(rename = "ready")]
     pub is_ready: bool,
-    /// Why it does not serve its configuration as it stands, if it says so.
+    /// Reason why it does not serve its configuration as it stands, if it gives one.
     #[serde(skip)]
     pub reload_failure: Option<ReloadFailure>,
 }
@@ -359,7 +359,7 @@ pub struct ModelStatus {
 /// Live sequences of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveSequences {
-    /// How many there are.
+    /// Number of live sequences.
     pub total: u64,
     /// Some of them, sorted by their ids.
     pub sequences: Vec<LiveSequence>,
@@ -372,9 +372,9 @@ pub struct LiveSequence {
     pub sequence_id: u64,
     /// The version that has its state; `None` if another server or the store has it.
     pub version: Option<i64>,
-    /// How many steps it has had.
+    /// Number of steps so far.
     pub steps: u64,
-    /// How many seconds ago the last one was, if that is known.
+    /// Seconds since the last step, if known.
     pub idle_seconds: Option<u64>,
     /// Place of its state in the server's word: `here` or `store`.
     pub place: String,
@@ -387,7 +387,7 @@ pub struct VersionStatus {
     pub version: String,
     /// The state in the server's word, such as `READY` or `LOADING`; empty if it does not tell.
     pub state: String,
-    /// How the last step went, such as `OK`; `None` where the protocol has no code for it.
+    /// Outcome of the last state change, such as `OK`; `None` where the protocol has no code for it.
     pub code: Option<String>,
     /// Message with the state; may be empty.
     pub message: String,

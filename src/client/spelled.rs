@@ -46,7 +46,7 @@ pub struct HttpCall {
     pub headers: Vec<(String, String)>,
     /// The body; empty if there is none.
     pub body: Bytes,
-    /// Whether the answer comes bit by bit.
+    /// Marks a call whose answer comes piece by piece.
     pub has_events: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct HttpCall {
 pub struct GrpcCall {
     /// Host and port, or the path of a Unix socket.
     pub address: String,
-    /// Whether it is a Unix socket.
+    /// Marks an address that is the path of a Unix socket.
     pub is_unix_socket: bool,
     /// Settings of TLS, if it goes over that.
     pub tls: Option<ClientTlsOptions>,

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// How much of an answer is read to say what it is.
+/// Maximum number of bytes of an answer that are read to identify it.
 pub(super) const MAX_READ: usize = 64 << 10;
 
-/// How many of the first bytes of another protocol are read, and how many of them are shown.
+/// Maximum numbers of the first bytes of another protocol that are read, and that are shown.
 pub(super) const MAX_FIRST: usize = 256;
 const MAX_SHOWN: usize = 60;
 
-/// How much of the title of a page is shown, in characters.
+/// Maximum length of a page's title as shown, in characters.
 const MAX_TITLE: usize = 80;
 
 /// Contents of an answer that is none of a model server.

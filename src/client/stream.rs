@@ -12,7 +12,7 @@ use super::{
 };
 use crate::proto::kserve::ModelInferRequest;
 
-/// Where the requests of a stream go; dropped when there are no more.
+/// Sender of the requests of a stream; dropped when there are no more.
 #[derive(Debug)]
 pub struct RequestSender(pub(super) Outgoing);
 
@@ -92,7 +92,7 @@ pub struct StreamAnswer {
     pub answer: ClientResponse,
     /// The timestamp, as graphs have them.
     pub timestamp: Option<i64>,
-    /// Whether it is the last answer of its request, if the server tells that.
+    /// Indicates whether it is the last answer of its request, if the server reports that.
     pub is_final: Option<bool>,
 }
 

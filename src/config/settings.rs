@@ -46,7 +46,7 @@ pub struct ServerSettings {
     pub metrics: MetricsSettings,
     /// Settings of the C++ server's gRPC library.
     pub grpc_channel_arguments: Vec<(String, ChannelArgument)>,
-    /// Where sequences are kept for other servers; nowhere if `None`.
+    /// Address of the store that keeps sequences for other servers; no store if `None`.
     pub sequence_store: Option<StoreAddress>,
     /// Beginning of the keys of shared memory that clients may register; they may register none if `None`.
     pub shared_memory: Option<KeyPrefix>,
@@ -87,15 +87,15 @@ pub struct TlsSettings {
     pub key: PathBuf,
     /// File with the authorities whose certificates clients may have.
     pub client_ca: Option<PathBuf>,
-    /// Whether clients need certificates; without authorities, [`ClientAuth::Off`].
+    /// Requirement of client certificates; without authorities, [`ClientAuth::Off`].
     pub client_auth: ClientAuth,
     /// The oldest version of TLS that is accepted.
     pub min_version: TlsVersion,
-    /// Whether the gRPC port has TLS.
+    /// Enables TLS on the gRPC port.
     pub grpc: bool,
-    /// Whether the HTTP port has TLS.
+    /// Enables TLS on the HTTP port.
     pub rest: bool,
-    /// Whether the HTTP port for management has TLS.
+    /// Enables TLS on the HTTP port for management.
     pub management: bool,
 }
 
@@ -136,7 +136,7 @@ pub enum TlsVersion {
 /// Settings of `/metrics`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MetricsSettings {
-    /// Whether the endpoint is enabled.
+    /// Enables the endpoint.
     pub enable: bool,
     /// Names of the families, as given; the default ones if `None`.
     pub families: Option<Vec<String>>,
@@ -218,7 +218,7 @@ pub struct ModelConfig {
     pub policy: VersionPolicy,
     /// Options of the load.
     pub load: LoadOptions,
-    /// Whether compiled models are cached although shapes are `auto`.
+    /// Allows compiled models to be cached although shapes are `auto`.
     pub allow_cache: bool,
     /// Settings of sequences; `None` for a stateless model.
     pub stateful: Option<StatefulConfig>,
@@ -344,9 +344,9 @@ impl Default for VersionPolicy {
 /// Settings of a stateful model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatefulConfig {
-    /// Whether idle sequences are removed.
+    /// Enables the removal of idle sequences.
     pub idle_sequence_cleanup: bool,
-    /// Whether the low latency transformation is applied.
+    /// Enables the low latency transformation.
     pub low_latency_transformation: bool,
     /// Maximum number of concurrent sequences.
     pub max_sequence_number: u32,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::outputs::EXPECTED_ENTRIES;
 use crate::error::Error;
 
-/// Why a library of custom nodes cannot be used. The texts are the lines of the log.
+/// Error of loading a library of custom nodes. The texts are the lines of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// The path goes through `..`.
@@ -44,7 +44,7 @@ impl LibraryError {
     }
 }
 
-/// Why a node cannot be made, or does not tell its inputs and outputs.
+/// Error of making a custom node, or of reading its inputs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// A parameter has a zero byte, where its text would end in C.

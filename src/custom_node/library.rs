@@ -25,7 +25,7 @@ use super::{
 pub struct Library {
     name: String,
     path: PathBuf,
-    /// They may be called for as long as the library lives.
+    /// Functions, which may be called for as long as the library lives.
     pub(super) functions: Functions,
     shared: ManuallyDrop<Shared>,
     is_used: AtomicBool,

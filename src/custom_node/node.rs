@@ -15,7 +15,7 @@ use super::{
     library::Library,
 };
 
-/// How many nodes of this process have not come to their end.
+/// Number of nodes of this process that have not been deinitialized.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how many nodes are there that have been initialized and not deinitialized, so that a stop

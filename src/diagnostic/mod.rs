@@ -40,7 +40,7 @@ pub struct Diagnostic {
 pub enum Severity {
     /// The servable, or the whole file, cannot be served.
     Error,
-    /// It can be served, though perhaps not as meant.
+    /// The servable, or the file, can be served, though perhaps not as meant.
     Warning,
     /// A part was not checked.
     Unchecked,

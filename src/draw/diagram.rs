@@ -187,12 +187,12 @@ pub enum EdgeContent {
         /// Type and shape.
         #[serde(flatten)]
         tensor: TensorType,
-        /// Whether source and output exist.
+        /// Indicates that source and output exist.
         is_there: bool,
     },
     /// Packets.
     Packets {
-        /// Their type, if known.
+        /// Type of the packets, if known.
         carries: Option<String>,
     },
 }

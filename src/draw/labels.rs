@@ -18,13 +18,13 @@ pub(super) struct Label {
     pub(super) content: String,
     /// Problem of it.
     pub(super) error: Option<&'static str>,
-    /// Whether it carries nothing while requests run.
+    /// Marks a connection that carries nothing while requests run.
     pub(super) is_side: bool,
-    /// Whether it is a back edge, for which the layout has no link.
+    /// Marks a back edge, for which the layout has no link.
     pub(super) is_back: bool,
-    /// Whether the name of the box that it comes from is shown.
+    /// Shows the name of the box that it comes from.
     pub(super) is_named: bool,
-    /// Whether no line is drawn for it, since there are too many beside each other.
+    /// Marks a connection drawn without a line, since there are too many beside each other.
     pub(super) is_skipped: bool,
 }
 
@@ -43,7 +43,7 @@ impl Label {
     }
 }
 
-/// How much room labels take.
+/// Room that labels take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Room {
     /// A line for each.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::layers::{Layers, What};
 
-/// How often the rows are gone through.
+/// Number of passes over the rows.
 const SWEEPS: usize = 8;
 
 /// Orders every row.

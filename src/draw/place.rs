@@ -2,7 +2,7 @@
 
 use super::layers::Layers;
 
-/// How often the rows are gone through.
+/// Number of passes over the rows.
 const SWEEPS: usize = 12;
 
 /// Columns that are not needed, so that boxes can stand in the middle of what they belong to.
@@ -15,7 +15,7 @@ pub(super) struct Columns {
     pub(super) line: Vec<usize>,
     /// The left and right side of the frame of each level that has boxes.
     pub(super) frames: Vec<Option<(usize, usize)>>,
-    /// How many there are.
+    /// Number of columns.
     pub(super) width: usize,
 }
 

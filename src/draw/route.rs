@@ -1,4 +1,4 @@
-//! How lines run between two rows: each net, which is sources that have the same targets, has one
+//! Routes of lines between two rows: each net, which is sources that have the same targets, has one
 //! horizontal line at most.
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) nets: Vec<Net>,
-    /// How many lines high it is.
+    /// Height in lines.
     pub(super) tracks: usize,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Net {
     pub(super) from: Vec<usize>,
     /// The columns in which lines reach the targets.
     pub(super) to: Vec<usize>,
-    /// Which line of the channel it has; `None` if it goes straight down.
+    /// Line of the channel that it has; `None` if it goes straight down.
     pub(super) track: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Which boxes stand in one row. Rows of a level have none of other levels between them, so that
+//! Assignment of boxes to rows. Rows of a level have none of other levels between them, so that
 //! a frame fits around them.
 
 use super::drawing::Drawing;

@@ -56,7 +56,7 @@ pub(super) struct SceneFrame {
     pub(super) right: usize,
     pub(super) top: usize,
     pub(super) bottom: usize,
-    /// Where its title stands in the upper side.
+    /// Column of its title in the upper side.
     pub(super) title_x: usize,
     pub(super) title: String,
 }
@@ -79,7 +79,7 @@ pub(super) struct Route {
     pub(super) points: Vec<(usize, usize)>,
 }
 
-/// Where a row stands.
+/// Vertical positions of a row.
 #[derive(Debug, Clone, Copy)]
 struct Heights {
     /// The first line of the channel above it.

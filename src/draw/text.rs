@@ -17,9 +17,9 @@ pub const WIDTH: usize = 80;
 pub struct Style {
     /// The most columns of a diagram.
     pub width: usize,
-    /// Whether there are only the characters of ASCII.
+    /// Restricts diagrams to the characters of ASCII.
     pub ascii: bool,
-    /// Whether there are colours.
+    /// Enables colours.
     pub colour: bool,
 }
 

@@ -2,15 +2,15 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// Whether streams may go on.
+/// Permission of streams to go on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Course {
-    /// They may.
+    /// Streams go on.
     #[default]
     Open,
-    /// They take no more requests, and end with the answers to those that they have.
+    /// Streams take no more requests, and end with the answers to those that they have.
     Draining,
-    /// They end now.
+    /// Streams end now.
     Over,
 }
 

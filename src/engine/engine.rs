@@ -40,16 +40,16 @@ pub struct Engine {
     /// No more sequences start.
     pub(super) draining: AtomicBool,
     pub(super) in_flight: Arc<InFlight>,
-    /// Those of them that are streams.
+    /// Streams among the requests in flight.
     pub(super) open_streams: Arc<InFlight>,
     pub(super) loading_wait: Duration,
-    /// How many requests may wait for versions that are loading.
+    /// Permits for requests that wait for versions that are loading.
     pub(super) loading_places: Semaphore,
-    /// How many streams may be open.
+    /// Permits for open streams.
     pub(super) streams: Arc<Semaphore>,
-    /// How many of them may be of clients without an identity, where there are identities.
+    /// Permits for open streams of clients without an identity, where there are identities.
     streams_of_strangers: Arc<Semaphore>,
-    /// Where wishes for a reload go, once there is somebody to fulfil them.
+    /// Channel of requests for a reload, once something serves them.
     pub(super) reloads: OnceLock<mpsc::Sender<ReloadRequest>>,
     /// Certificates, which a reload reads as well.
     reload_part: OnceLock<Arc<dyn ReloadPart>>,
@@ -57,13 +57,13 @@ pub struct Engine {
     configured: watch::Sender<Option<Arc<[String]>>>,
     /// Reason why the configuration is not served as it stands, if it is not.
     config_failure: ArcSwapOption<ConfigFailure>,
-    /// Whether streams may go on.
+    /// Permission of streams to go on.
     pub(super) course: watch::Sender<Course>,
-    /// How long a stop waits, if that is known.
+    /// Time that a stop waits, if known.
     pub(super) stop_limit: OnceLock<Duration>,
     /// Keeps sequences in a store, if there is one.
     pub(super) keeper: OnceLock<Arc<Keeper>>,
-    /// How many strings an input of a request may have, if that is bounded.
+    /// Maximum number of strings in an input of a request, if bounded.
     pub(super) max_strings: OnceLock<usize>,
     /// Regions that clients have registered, if they may.
     shared_memory: OnceLock<Arc<SharedMemory>>,
@@ -123,7 +123,7 @@ impl Engine {
         models.flat_map(|model| model.versions()).collect()
     }
 
-    /// Says how many strings an input of a request may have; only the first word counts.
+    /// Sets the maximum number of strings in an input of a request; only the first call counts.
     pub fn limit_strings(&self, most: usize) {
         let _ = self.max_strings.set(most);
     }
@@ -149,7 +149,7 @@ impl Engine {
         self.registry.store(Arc::new(registry));
     }
 
-    /// Says that the first load is over.
+    /// Marks the first load as ended.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -522,6 +522,6 @@ impl ConfigFailure {
 pub struct ReloadRequest {
     /// Channel of the reply.
     pub(super) reply: oneshot::Sender<Result<Reload>>,
-    /// Whether nothing has failed of what comes before it.
+    /// Indicates that the parts reloaded before have not failed.
     pub(super) is_well: bool,
 }

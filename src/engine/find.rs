@@ -1,4 +1,4 @@
-//! How a request finds what it is for.
+//! Look-up of the target of a request.
 
 use std::{
     sync::{Arc, OnceLock, atomic::Ordering},

@@ -25,7 +25,7 @@ use crate::{
     task::Task,
 };
 
-/// How many answers are made ahead of the one that is being sent.
+/// Number of answers that are made ahead of the one being sent.
 const ANSWERS_AHEAD: usize = 32;
 
 /// Opens a stream with its first request, which is to be sent as well. Dropping it drops the graph.

@@ -11,8 +11,8 @@ use crate::{
     tensor::named,
 };
 
-/// How many times faster bytes are taken to be copied than the text that [`task::sized`] reckons with; an
-/// estimate.
+/// Estimated speed of copying bytes, as a multiple of the speed of processing the text that [`task::sized`]
+/// reckons with.
 const COPY_SPEED: usize = 16;
 
 /// Reads the inputs, but for those that the inference reads itself. Nothing refers to the others afterwards: what their

@@ -26,7 +26,7 @@ use crate::{
 /// Live sequences of a model.
 #[derive(Debug)]
 pub struct SequenceList {
-    /// How many there are, as far as this server and its store know.
+    /// Total number, as far as this server and its store know.
     pub total: usize,
     /// Some of them, sorted by their ids.
     pub listed: Vec<ListedSequence>,
@@ -39,11 +39,11 @@ pub struct ListedSequence {
     pub id: u64,
     /// The version that has its state; unknown if that is not here.
     pub version: Option<i64>,
-    /// How many steps it has had.
+    /// Number of steps so far.
     pub steps: u64,
-    /// How long ago the last one was, if that is known.
+    /// Time since the last step, if known.
     pub idle: Option<Duration>,
-    /// Where its state is.
+    /// Place of its state.
     pub place: SequencePlace,
 }
 

@@ -45,7 +45,7 @@ pub enum ServableFacts {
     Graph {
         /// Inputs and outputs, which say no more than names.
         info: ServableInfo,
-        /// Whether a request may have any number of responses, of a node that triggers itself.
+        /// Marks a graph in which a node triggers itself, so that a request may have any number of responses.
         is_decoupled: bool,
     },
 }

@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Sessions {
     /// Weak, since pooled runs of graphs must not keep everything.
     engine: Weak<Engine>,
-    /// That of the request for which the graph runs.
+    /// Origin of the request for which the graph runs.
     origin: RequestOrigin,
 }
 

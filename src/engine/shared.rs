@@ -19,7 +19,7 @@ use crate::{
     tensor::TensorMap,
 };
 
-/// How often a request looks for what has replaced the instance that it has found.
+/// Maximum number of look-ups for a replacement of the instance that a request has found.
 const MAX_ROUNDS: u32 = 1000;
 
 /// A validated request: its sequence, its idempotency key, inputs, and wanted outputs.

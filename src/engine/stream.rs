@@ -53,25 +53,25 @@ use crate::{
     task::Task,
 };
 
-/// How many requests of a stream wait to be taken up. A few, so that a client and what serves it
+/// Number of requests of a stream that may wait to be processed. A few, so that a client and what serves it
 /// need not wait for each other with every single one.
 pub const REQUESTS_AHEAD: usize = 8;
 
-/// How many requests of one stream to a model or pipeline are in flight at once: enough to keep the
+/// Maximum number of requests of one stream to a model or pipeline in flight: enough to keep the
 /// infer requests of a small machine busy, and few enough that a hundred such streams do not fill
 /// the queue of a model.
 pub const MAX_REQUESTS_IN_FLIGHT: usize = 8;
 
-/// How long generators in graphs may go on when the server stops, unless all of the stop is to take less
+/// Maximum time that generators in graphs may go on when the server stops, unless all of the stop is to take less
 /// than twice as long.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
 /// A stream that is open.
 pub struct OpenStream {
-    /// Where requests go; dropped when there are no more. One that cannot be sent comes behind the end
+    /// Channel for requests; dropped when there are no more. One that cannot be sent comes behind the end
     /// of the stream.
     pub requests: mpsc::Sender<StreamRequest>,
-    /// Where answers come from.
+    /// Stream of answers.
     pub answers: StreamResponses,
 }
 
@@ -132,7 +132,7 @@ impl Engine {
         self.course.subscribe()
     }
 
-    /// Says how long a stop waits for what is in flight; only the first word counts.
+    /// Sets the time that a stop waits for requests in flight; only the first call counts.
     pub fn limit_stop(&self, limit: Duration) {
         let _ = self.stop_limit.set(limit);
     }

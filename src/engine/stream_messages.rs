@@ -19,9 +19,9 @@ pub struct StreamHead<'a> {
     pub name: &'a str,
     /// The parameters of the first request.
     pub parameters: &'a Parameters,
-    /// How the stream came in.
+    /// Origin of the stream.
     pub origin: RequestOrigin,
-    /// Where its spans begin, if it is traced.
+    /// Parent context of its spans, if it is traced.
     pub trace: Option<&'a TraceContext>,
     /// Its priority, if one came beside its first request; else the parameter counts.
     pub priority: Option<Priority>,

@@ -24,7 +24,7 @@ use crate::{
     trace::{TraceContext, TraceSpan},
 };
 
-/// How often a start looks for what has replaced the instance that it has found. A reload replaces it
+/// Maximum number of look-ups for a replacement of the instance that a start has found. A reload replaces it
 /// once, and its steps are microseconds apart.
 const MAX_ROUNDS: u32 = 1000;
 
@@ -33,7 +33,7 @@ pub struct Target {
     found: Found,
     /// Counts the request as failed, unless it is answered.
     call: RequestRecord,
-    /// How many strings an input may have.
+    /// Maximum number of strings in an input.
     max_strings: usize,
     /// `None` for anyone; in a box, so that most requests do not carry room for it.
     owner: Option<Box<RequestOwner>>,
@@ -58,7 +58,7 @@ pub(super) struct OfModel {
 pub(super) struct Stateful {
     pub(super) engine: Arc<Engine>,
     pub(super) model: Arc<Model>,
-    /// Whether the request names its version.
+    /// Marks a request that names its version.
     pub(super) named: bool,
     /// The place of the request on its connection.
     pub(super) arrival: Option<Arc<Arrival>>,
@@ -66,7 +66,7 @@ pub(super) struct Stateful {
     pub(super) key: Option<String>,
 }
 
-/// Where a request to a model belongs.
+/// Version of a model that a request is for, with its instance.
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) version: Arc<Version>,
@@ -90,13 +90,13 @@ impl Target {
         self
     }
 
-    /// Says how many strings an input may have.
+    /// Sets the maximum number of strings in an input.
     pub(super) fn bounded(mut self, max_strings: usize) -> Self {
         self.max_strings = max_strings;
         self
     }
 
-    /// Says who has sent it.
+    /// Sets the sender of the request.
     #[must_use]
     pub fn sent_by(mut self, owner: &RequestOwner) -> Self {
         self.owner = (!owner.is_anyone()).then(|| Box::new(owner.clone()));
@@ -108,7 +108,7 @@ impl Target {
         self.owner.as_ref()?.client.as_ref()
     }
 
-    /// Says when the request was received, for a frontend that had work with it before it asked
+    /// Sets the time at which the request was received, for a frontend that had work with it before it asked
     /// for its target. Without this it began with the look-up.
     #[must_use]
     pub fn since(mut self, received: Instant) -> Self {
@@ -116,7 +116,7 @@ impl Target {
         self
     }
 
-    /// Says where among the requests of its connection the request is, which counts if it is one
+    /// Sets the place of the request among those of its connection, which counts if it is one
     /// of a sequence.
     #[must_use]
     pub fn arrived(mut self, arrival: Arc<Arrival>) -> Self {
@@ -405,7 +405,7 @@ fn step_span(trace: &TraceContext, command: SequenceCommand) -> TraceSpan {
     span
 }
 
-/// Says which sequence a step was of, whose id the server may have chosen.
+/// Adds the id of a step's sequence, which the server may have chosen, to its span.
 fn name_step(span: &mut Option<TraceSpan>, id: u64) {
     if let Some(span) = span {
         // Ids use all 64 bits, and numbers of attributes have a sign.

@@ -121,13 +121,13 @@ pub(super) struct Paced<B> {
     /// Bytes a second; 0 for any.
     rate: u64,
     received: u64,
-    /// When it was first waited for.
+    /// Time at which it was first waited for.
     since: Option<Instant>,
-    /// When the present pause began, and the time it may last; only while nothing comes, so that a
+    /// Start of the present pause, and the time that it may last; only while nothing comes, so that a
     /// body that is there costs no timer.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     note: Option<Arc<Note>>,
-    /// Whether the sender may take any time.
+    /// Exempts the sender from the limits while set.
     pausing: bool,
 }
 

@@ -238,7 +238,7 @@ impl Mapped {
         Ok(map)
     }
 
-    /// Says that so many bytes of the room are filled.
+    /// Marks so many bytes of the room as filled.
     pub(super) fn fill(&mut self, bytes: usize) {
         self.length += bytes;
     }

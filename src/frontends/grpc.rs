@@ -90,7 +90,7 @@ impl HealthService {
         model_service_server::SERVICE_NAME,
     ];
 
-    /// Says of the server as a whole, and of each service, whether they serve.
+    /// Sets the health status of the server as a whole, and of each service.
     pub async fn set(&self, serving: bool) {
         let status = if serving {
             ServingStatus::Serving

@@ -49,7 +49,7 @@ pub(super) struct Reader<B = Received> {
     /// Received bytes that were not parsed yet.
     rest: Bytes,
     is_gzip: bool,
-    /// That of the call itself.
+    /// Charge of the call itself.
     charge: Charge,
     /// Room for the messages of a stream, once there is one.
     room: Option<Arc<Semaphore>>,

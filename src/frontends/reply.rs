@@ -88,7 +88,7 @@ pub(super) fn serialized(value: &impl Serialize) -> Result<Response> {
         .map_err(|error| Error::internal("Internal server error").with_source(error))
 }
 
-/// How many times larger than its tensors an answer as JSON may get while it is written: a byte takes four,
+/// Maximum size of an answer as JSON while it is written, as a multiple of its tensors: a byte takes four,
 /// in a buffer that doubles.
 pub(super) const JSON_GROWTH: usize = 8;
 

@@ -86,7 +86,7 @@ pub(super) struct CallContext {
     pub(super) arrival: Arc<Arrival>,
     /// Its idempotency key.
     pub(super) key: IdempotencyKey,
-    /// Where its spans begin, if it is traced.
+    /// Parent context of its spans, if it is traced.
     pub(super) trace: Option<TraceContext>,
     /// Its priority, if the transport has one.
     pub(super) priority: Option<Priority>,
@@ -103,8 +103,8 @@ pub(super) struct LastField {
 /// frame of their own.
 pub(super) const LARGE: usize = 64 << 10;
 
-/// How many times faster messages are taken to be read and written than the text that
-/// [`task::sized`] reckons with; an estimate.
+/// Estimated speed of reading and writing messages, as a multiple of that for the text that
+/// [`task::sized`] reckons with.
 pub(super) const RAW_SPEED: usize = 16;
 
 /// The flag and the length before a message.
@@ -116,7 +116,7 @@ const MAX_QUERY: usize = 4 << 20;
 /// Maximum size of a message that is read for the audit log alone.
 const MAX_REFUSED: usize = 64 << 10;
 
-/// How many times more memory than bytes such a message takes at most: an empty name of a list is two bytes, and has
+/// Maximum memory of such a message, as a multiple of its bytes: an empty name of a list is two bytes, and has
 /// 24 in a list that has just doubled its room.
 pub(super) const QUERY_WEIGHT: usize = 24;
 

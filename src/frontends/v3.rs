@@ -26,7 +26,7 @@ use crate::{
 
 #[derive(Clone)]
 struct Facts {
-    /// When the server started, which is reported as the time of every model.
+    /// Start time of the server, which is reported as the time of every model.
     since: u64,
     /// API key that clients must send.
     key: Option<Arc<str>>,

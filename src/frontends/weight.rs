@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 8;
 #[derive(Debug)]
 pub(super) struct Kind(&'static [(u32, Field)]);
 
-/// How a field is kept in memory.
+/// Representation of a field in memory.
 #[derive(Debug)]
 enum Field {
     /// Each is an element of a list or map, of so many bytes, and a copy of its contents.

@@ -80,7 +80,7 @@ pub enum StepOutcome {
 pub struct Later {
     /// Emitted packets and bounds.
     pub emits: Vec<Emit>,
-    /// Whether the node is done.
+    /// Indicates that the node is done.
     pub stop: bool,
 }
 
@@ -162,7 +162,7 @@ pub struct Env {
     pub servables: Arc<dyn Servables>,
     /// Handle to end the run from outside.
     pub ending: Arc<Ending>,
-    /// Where the spans of its steps begin, if its request is traced.
+    /// Parent context of the spans of its steps, if its request is traced.
     pub trace: Option<TraceContext>,
     /// Owner of the inferences of its nodes.
     pub owner: Option<RunOwner>,
@@ -198,13 +198,13 @@ impl Env {
         }
     }
 
-    /// Says where the spans of its steps begin.
+    /// Sets the parent context of the spans of its steps.
     #[must_use]
     pub fn traced(self, trace: Option<TraceContext>) -> Self {
         Self { trace, ..self }
     }
 
-    /// Says whose the inferences of its nodes are.
+    /// Sets the owner of the inferences of its nodes.
     #[must_use]
     pub fn owned(self, owner: Option<RunOwner>) -> Self {
         Self { owner, ..self }

@@ -23,7 +23,7 @@ pub struct Contract {
     pub offset: Option<i64>,
     /// Input stream handler, if the calculator has its own and the node names none.
     pub handler: Option<&'static str>,
-    /// Whether `process` is called also when only bounds have risen (with all inputs empty).
+    /// Requests `process` also when only bounds have risen (with all inputs empty).
     pub wants_bounds: bool,
     /// Steps in flight at once where the node names no number, if the calculator runs them one after the other by
     /// itself: they are pipelined, and count as one at a time.

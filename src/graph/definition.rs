@@ -59,7 +59,7 @@ pub struct GraphDefinition {
     pub(super) pool: Option<Pool>,
     times: Arc<[Arc<NodeTimes>]>,
     fingerprint: Fingerprint,
-    /// Whether the log has that a response to a unary request has only the first outputs.
+    /// Indicates that the log has a line on a unary response that has only the first outputs.
     pub(super) is_drop_logged: AtomicBool,
     pub(super) remarks: GraphRemarks,
 }

@@ -26,7 +26,7 @@ pub(super) struct FinalMarks {
     due: VecDeque<(String, Timestamp)>,
     /// Size of those due.
     size: usize,
-    /// Whether any request has asked for marks, so that other answers say that they are not the last.
+    /// Indicates that a request has asked for marks, so that other answers say that they are not the last.
     is_asked: bool,
 }
 
@@ -57,7 +57,7 @@ impl FinalMarks {
         }
     }
 
-    /// Says in an answer that it is not the last, if anybody wants to know.
+    /// Marks an answer as not the last one, if any request has asked for marks.
     pub(super) fn not_last(&self, response: &mut InferResponse) {
         if self.is_asked {
             let last = (FINAL.to_owned(), Parameter::Bool(false));

@@ -25,7 +25,7 @@ pub struct GraphPlan {
     pub outputs: Vec<GraphPort>,
     /// Maximum number of packets in one queue; `None` for no limit.
     pub max_queue: Option<usize>,
-    /// Whether a deadlock is an error, instead of a reason for longer queues.
+    /// Makes a deadlock an error, instead of a reason for longer queues.
     pub report_deadlock: bool,
     /// Pool size from the directive of the file.
     pub pool: PoolSize,
@@ -105,7 +105,7 @@ pub struct GraphPlanNode {
     pub contract: Contract,
     /// Stream of each input, by the indices of `spec.inputs`.
     pub inputs: Vec<usize>,
-    /// Whether each input is the end of a back edge.
+    /// Flag of each input, set if it is the end of a back edge.
     pub back_edges: Vec<bool>,
     /// Stream of each output.
     pub outputs: Vec<usize>,
@@ -135,7 +135,7 @@ pub enum InputHandler {
     Immediate,
     /// As `Default`, for each of these sets separately. Every input is in exactly one.
     SyncSet(Vec<Vec<usize>>),
-    /// When all inputs have a packet, of any timestamp.
+    /// As soon as all inputs have a packet, of any timestamp.
     Barrier,
     /// As `Default`; the node closes when any input is done.
     EarlyClose,
@@ -147,7 +147,7 @@ pub enum InputHandler {
         trigger: usize,
         /// Queue size after dropping.
         target: usize,
-        /// Whether the shortest queue decides, instead of all having to be at the size.
+        /// Lets the shortest queue decide, instead of requiring all to be at the size.
         fixed_min: bool,
     },
     /// As `Default`, with the other inputs' timestamps shifted to align their first packets with

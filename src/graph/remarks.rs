@@ -36,7 +36,7 @@ enum RemarkKind {
 #[derive(Debug)]
 struct LastRemark {
     at: Instant,
-    /// How many were left out since.
+    /// Number of lines left out since.
     since: u64,
 }
 

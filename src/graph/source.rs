@@ -13,7 +13,7 @@ pub struct GraphSource {
     pub base_path: PathBuf,
     /// Path of the graph file.
     pub graph_path: PathBuf,
-    /// How the workers of its Python nodes are run.
+    /// Options of the workers of its Python nodes.
     pub workers: WorkerOptions,
 }
 

@@ -36,7 +36,7 @@ pub struct BatchRun {
 /// Batches of a version.
 #[derive(Debug)]
 pub(super) struct BatchCounts {
-    /// Whether there may be any of several requests.
+    /// Indicates that there may be batches of several requests.
     shown: AtomicBool,
     by_rows: Box<[Mutex<BTreeMap<usize, BatchCount>>]>,
 }

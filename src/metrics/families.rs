@@ -170,7 +170,7 @@ impl Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Families(u64);
 
-/// Why a list of families is refused.
+/// Error of a list of families.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// There is no family of this name.

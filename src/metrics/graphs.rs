@@ -15,7 +15,7 @@ use super::{
 };
 use crate::request::{Interface, RequestOrigin};
 
-/// How a graph is called.
+/// Kind of call to a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// One request, one response.
@@ -81,7 +81,7 @@ pub(super) struct WayCounts {
     pub(super) errors: AtomicU64,
 }
 
-/// How long graphs ran.
+/// Durations of runs of graphs.
 #[derive(Debug, Default)]
 pub(super) struct RunTimes {
     pub(super) run: Buckets,
@@ -155,7 +155,7 @@ impl GraphCall {
         streams.of(well).fetch_add(1, Relaxed);
     }
 
-    /// Says that the graph runs until the return value is dropped, or marked as successful.
+    /// Counts the graph as running until the return value is dropped, or marked as successful.
     pub fn running(&self) -> Running {
         self.counts().running.fetch_add(1, Relaxed);
         Running {

@@ -1,4 +1,4 @@
-//! Whether the recent requests of a servable failed through reasons other than the client's.
+//! Health of servables, by those of their recent requests that failed for reasons other than the client's.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ const FEWEST: u32 = 3;
 /// The smallest share of failures among them: one of so many.
 const SHARE: u32 = 8;
 
-/// How long one failure counts that others have been answered after.
+/// Time for which a failure counts although later requests have been answered.
 const LATELY: Duration = Duration::from_secs(60);
 
 /// Health of a servable, from its last requests.
@@ -37,10 +37,10 @@ pub(super) struct Recent(Mutex<Option<Failed>>);
 struct Failed {
     /// A bit for each request until the last failure, the latest the lowest: 1 if it failed.
     recent: u64,
-    /// Why the last one has failed, and when.
+    /// Error of the last failure, and its time.
     text: Arc<str>,
     at: Instant,
-    /// How many had been answered until then.
+    /// Number of requests answered until then.
     answers: u64,
 }
 

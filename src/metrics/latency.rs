@@ -1,4 +1,4 @@
-//! How long requests took: counts by size, and what they say of most requests.
+//! Durations of requests: counts by size, and quantiles.
 
 use std::time::Duration;
 

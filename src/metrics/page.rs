@@ -101,7 +101,7 @@ pub struct ServerLevels {
 
 /// Figures of the server as a whole.
 pub(super) struct ServerFigures<'a> {
-    /// Its work at the moment.
+    /// Work of the server at the moment.
     pub(super) levels: ServerLevels,
     /// End of the time of its certificate, if it has one, in seconds since 1970.
     pub(super) expiry: Option<u64>,
@@ -109,7 +109,7 @@ pub(super) struct ServerFigures<'a> {
     pub(super) limited: Option<&'a QuotaCounts>,
     /// Requests that were denied, if there are identities.
     pub(super) denied: Option<&'a DenialCounts>,
-    /// Its reloads.
+    /// Reloads of the server's configuration.
     pub(super) reloads: &'a Outcomes,
     /// Readings of the files that it follows beside its configuration.
     pub(super) file_reloads: BTreeMap<&'static str, Arc<FileReloads>>,

@@ -49,21 +49,21 @@ impl NodeTimes {
 /// Counts the sequences of a version.
 #[derive(Debug, Default)]
 pub struct SequenceCounts {
-    /// Whether there can be any.
+    /// Indicates that there can be sequences.
     kept: AtomicBool,
     pub(super) active: AtomicU64,
     pub(super) started: AtomicU64,
     pub(super) ended: AtomicU64,
     pub(super) evicted: AtomicU64,
     pub(super) refused: AtomicU64,
-    /// Whether there is a store, so that its figures are shown.
+    /// Indicates that there is a store, so that its figures are shown.
     are_stored: AtomicBool,
     pub(super) moved: AtomicU64,
     pub(super) stored: AtomicU64,
 }
 
 impl SequenceCounts {
-    /// Says that the version has sequences at all, so that its figures are shown.
+    /// Records that the version has sequences at all, so that its figures are shown.
     pub fn keep(&self) {
         self.kept.store(true, Relaxed);
     }

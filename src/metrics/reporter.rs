@@ -39,7 +39,7 @@ pub struct Reporter {
     families: Families,
     /// Counters of all versions of the model together.
     pub(super) model: Arc<ModelCounts>,
-    /// Whether there is anything to show yet.
+    /// Indicates that there is something to show.
     known: AtomicBool,
     streams: AtomicU32,
     slots: AtomicUsize,
@@ -47,7 +47,7 @@ pub struct Reporter {
     pub(super) cells: Cells,
     pub(super) metadata: [Outcomes; ORIGINS],
     sequences: SequenceCounts,
-    /// Whether it is a pipeline's, which has no runs of its own.
+    /// Marks the reporter of a pipeline, which has no runs of its own.
     pipeline: AtomicBool,
     /// Counters that only graphs have.
     graph: OnceLock<Box<GraphCounts>>,
@@ -118,7 +118,7 @@ impl Reporter {
         self.model.loads.count(well);
     }
 
-    /// Says that the version is loaded: its execution streams and infer requests.
+    /// Records that the version is loaded: its execution streams and infer requests.
     pub fn loaded(&self, streams: u32, slots: usize) {
         self.streams.store(streams, Relaxed);
         self.slots.store(slots, Relaxed);
@@ -152,13 +152,13 @@ impl Reporter {
         (0..ORIGINS).map(sum).sum()
     }
 
-    /// Says that a pipeline is there, which counts requests and the runs of its nodes.
+    /// Records that it is a pipeline, which counts requests and the runs of its nodes.
     pub fn serves_pipeline(&self) {
         self.pipeline.store(true, Relaxed);
         self.known.store(true, Relaxed);
     }
 
-    /// Says that a graph is there, which counts what only graphs do.
+    /// Records that it is a graph, which counts what only graphs do.
     pub fn serves_graph(&self) {
         self.graph();
         self.known.store(true, Relaxed);
@@ -199,7 +199,7 @@ impl Reporter {
         usize::try_from(running).unwrap_or(0)
     }
 
-    /// Says that the version is unloaded. Counts stay.
+    /// Records that the version is unloaded. Counts stay.
     pub fn unloaded(&self) {
         self.streams.store(0, Relaxed);
         self.slots.store(0, Relaxed);
@@ -256,7 +256,7 @@ impl Reporter {
         self.batches.executions(&self.statistics())
     }
 
-    /// Says that requests of the version may run in batches.
+    /// Records that requests of the version may run in batches.
     pub fn has_batches(&self) {
         self.batches.show();
     }
@@ -334,7 +334,7 @@ impl Reporter {
         }
     }
 
-    /// Says that an inference goes on beyond its time limit, until the return value is dropped.
+    /// Counts an inference as beyond its time limit, until the return value is dropped.
     pub(crate) fn stuck(self: &Arc<Self>) -> Stuck {
         self.stuck.fetch_add(1, Relaxed);
         Stuck(Arc::clone(self))
@@ -350,7 +350,7 @@ impl Reporter {
         self.inferences_stuck() >= MAX_STUCK
     }
 
-    /// Says that an infer request is in use until the return value is dropped.
+    /// Counts an infer request as in use until the return value is dropped.
     pub(crate) fn active(self: &Arc<Self>) -> Active {
         let counted = self.families.has(Family::Active);
         Active(counted.then(|| {
@@ -367,9 +367,9 @@ pub struct Times {
     pub prepared: Duration,
     /// The wait for an infer request.
     pub waited: Duration,
-    /// When it began.
+    /// Start of the run.
     pub started: Instant,
-    /// When it ended.
+    /// End of the run.
     pub ended: Instant,
     /// Number of its own rows; 1 if the model has no batches.
     pub rows: usize,
@@ -458,11 +458,11 @@ pub struct RequestRecord {
     origin: RequestOrigin,
     since: Instant,
     answered: AtomicBool,
-    /// Whether nobody waits for it but a node of a graph.
+    /// Marks a request that only a node of a graph waits for.
     of_node: bool,
-    /// Whether it stands for another one, which counts.
+    /// Marks a request that stands for another one, which counts.
     is_twin: bool,
-    /// Where its spans begin, if it is traced.
+    /// Parent context of its spans, if it is traced.
     trace: OnceLock<TraceContext>,
     owner: OnceLock<Box<RunOwner>>,
 }
@@ -497,7 +497,7 @@ impl RequestRecord {
         }
     }
 
-    /// Says where the spans of the request begin; only the first word counts.
+    /// Sets the parent context of the spans of the request; only the first call counts.
     pub(crate) fn trace(&self, trace: TraceContext) {
         let _ = self.trace.set(trace);
     }
@@ -507,7 +507,7 @@ impl RequestRecord {
         self.trace.get()
     }
 
-    /// Says whose its runs are; only the first word counts.
+    /// Sets the owner of its runs; only the first call counts.
     pub(crate) fn own(&self, owner: RunOwner) {
         let _ = self.owner.set(Box::new(owner));
     }

@@ -58,7 +58,7 @@ pub struct Figures {
     /// Nanoseconds of the requests that were answered.
     #[serde(rename = "time_us", serialize_with = "microseconds")]
     pub ns: u64,
-    /// How long each of them took.
+    /// Histogram of their durations.
     pub latency: LatencyHistogram,
 }
 
@@ -91,8 +91,8 @@ fn microseconds<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Erro
 /// A count, and nanoseconds of all of them together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stage {
-    /// How many.
+    /// Number of them.
     pub count: u64,
-    /// How long.
+    /// Duration of all of them together, in nanoseconds.
     pub ns: u64,
 }

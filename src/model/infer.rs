@@ -186,7 +186,7 @@ impl Loaded {
 
 /// Error of a validated request.
 pub(crate) enum Failed {
-    /// It did not run, or the run failed.
+    /// No run, or one that failed.
     Run(RunError),
     /// The outputs of the run make no valid response.
     Outputs(Error),

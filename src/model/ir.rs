@@ -28,7 +28,7 @@ pub struct IrFacts {
     /// Notes of its author about labels, scaling, and the like, in `net/rt_info/model_info`.
     /// Metadata calls over REST show it.
     pub rt_info: Option<RtInfo>,
-    /// Whether the model has variables; `None` if unknown.
+    /// Presence of variables in the model; `None` if unknown.
     pub(super) has_variables: Option<bool>,
 }
 

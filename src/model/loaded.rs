@@ -129,7 +129,7 @@ pub enum VersionFailure {
     Sequences {
         /// The file.
         file: PathBuf,
-        /// Why, and what to do.
+        /// Reason, and next step.
         reason: &'static str,
     },
     /// The `config.pbtxt` of the model cannot be read.

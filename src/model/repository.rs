@@ -119,7 +119,7 @@ pub enum RepositoryError {
         name: String,
         /// The version folder.
         folder: PathBuf,
-        /// Why there is no such model.
+        /// Reason why there is no such model.
         reason: String,
     },
     /// A version folder cannot be read.

@@ -48,7 +48,7 @@ pub struct Status {
     pub code: VersionErrorCode,
     /// Cause of the failure, if there was one and it is known.
     pub failure: Option<Arc<str>>,
-    /// Whether a load that failed is being tried again, so that its outcome can still be waited for.
+    /// Indicates that a failed load is being retried, so that its outcome can still be waited for.
     pub is_retried: bool,
 }
 

@@ -54,7 +54,7 @@ pub fn not_stored(options: &LoadOptions) -> &'static str {
 pub(crate) struct Selection {
     /// The place of the id, if it is listed.
     id: Option<usize>,
-    /// Whether the id alone is listed.
+    /// Indicates that the id alone is listed.
     pub(crate) alone: bool,
 }
 
@@ -154,7 +154,7 @@ impl Hold for Held {
     }
 }
 
-/// Says why a request has no turn.
+/// Returns the error of a request that gets no turn.
 pub(crate) fn explain(refusal: SequenceRefusal) -> Error {
     let (kind, text) = match refusal {
         SequenceRefusal::Full => (

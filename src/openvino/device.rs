@@ -28,7 +28,7 @@ struct Device {
 struct Devices<'a> {
     text: &'a str,
     list: Vec<Device>,
-    /// Whether all of the devices exist. If not, the call that compiles reports it, or does without.
+    /// Indicates that all of the devices exist. If not, the call that compiles reports it, or does without.
     complete: bool,
 }
 

@@ -72,7 +72,7 @@ pub enum ModelLoadError {
     Operators {
         /// The file.
         path: PathBuf,
-        /// Their names.
+        /// Names of the operators.
         operators: Vec<String>,
         /// Error from the runtime.
         #[source]
@@ -116,12 +116,12 @@ pub enum ModelLoadError {
 }
 
 impl ModelLoadError {
-    /// Says that options, or the names that clients use, do not fit the model or the device.
+    /// Makes the error of options, or of names that clients use, that do not fit the model or the device.
     pub(super) fn unfit(text: impl Into<String>) -> Self {
         Self::Other(Error::invalid(text))
     }
 
-    /// Says what the runtime refuses to do.
+    /// Makes the error of an operation that the runtime refuses.
     pub(super) fn refused(what: impl fmt::Display) -> impl Fn(InferenceError) -> Self {
         move |error| {
             let source = OpenVinoError::from(error);

@@ -26,7 +26,7 @@ const SOUND: u8 = 0;
 const WATCHED: u8 = 1;
 /// Something has failed nevertheless. It keeps running until it is replaced.
 const TAINTED: u8 = 2;
-/// It takes no requests any more, until it is replaced or cannot be.
+/// Closed: it takes no requests any more, until it is replaced or cannot be.
 const CLOSED: u8 = 3;
 
 /// The health of one compiled model.
@@ -41,9 +41,9 @@ pub struct Health {
 /// The properties of a model that decide what a failure does to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nature {
-    /// Whether any shape in it may change, so that a failure may leave one half updated.
+    /// Indicates that a shape in it may change, so that a failure may leave one half updated.
     pub(super) dynamic: bool,
-    /// Whether it has sequences, which cannot leave their compiled model.
+    /// Indicates that it has sequences, which cannot leave their compiled model.
     pub(super) stateful: bool,
 }
 

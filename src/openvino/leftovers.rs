@@ -15,14 +15,14 @@ use super::{
 };
 use crate::tensor::DataType;
 
-/// How long the run at the end of an infer request may take.
+/// Time limit of the run at the end of an infer request.
 const AT_END: Duration = Duration::from_secs(5);
 
 /// State of the strings of an infer request.
 #[derive(Debug)]
 pub(super) struct Leftovers {
     state: StringState,
-    /// Whether the shape of an output may depend on what an input has in it.
+    /// Indicates that the shape of an output may depend on the contents of an input.
     by_contents: bool,
 }
 
@@ -32,9 +32,9 @@ enum StringState {
     Never,
     /// None at the moment.
     Gone,
-    /// Those of a run that failed.
+    /// Strings of a run that failed.
     OfFailure,
-    /// Those of a run.
+    /// Strings of a run.
     OfRun,
 }
 

@@ -66,7 +66,7 @@ pub struct Load<'a> {
     /// They are to be those of a request whose data is as large, since memory is set aside for
     /// them.
     pub asked: &'a [(String, Vec<usize>)],
-    /// Whether the model as read is kept, to try the shapes of requests on from now on.
+    /// Keeps the model as read, to try the shapes of requests on from now on.
     pub guarded: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Compiled {
     pub runner: Runner,
     /// The variables, if states of sequences are tensors.
     pub variables: Option<SavedVariables>,
-    /// Whether the compiled model came from the cache.
+    /// Indicates that the compiled model came from the cache.
     pub from_cache: bool,
 }
 

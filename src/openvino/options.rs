@@ -15,7 +15,7 @@ pub struct LoadOptions {
     pub device: String,
     /// Properties of the device, by OpenVINO's names.
     pub properties: Vec<(String, String)>,
-    /// Whether each sequence of requests has its own state.
+    /// Gives each sequence of requests a state of its own.
     pub stateful: bool,
     /// The `config.pbtxt` that asks for sequences, if one does: a model without state is refused then.
     pub sequences_file: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub struct LoadOptions {
     pub model_file: Option<Arc<str>>,
     /// Next step where the options do not fit the model; none if they are for it alone.
     pub advice: Option<Arc<str>>,
-    /// Where the states of sequences are kept, if the model allows it.
+    /// Place of the states of sequences, if the model allows it.
     pub state_mode: StateMode,
     /// Batching of requests that wait for an infer request; of steps, if the model is stateful.
     pub batching: Batching,
@@ -56,7 +56,7 @@ pub struct LoadOptions {
     pub cache_dir: Option<PathBuf>,
     /// A library with more operations for the CPU.
     pub cpu_extension: Option<PathBuf>,
-    /// Whether operators that iterate become one step with its state in variables.
+    /// Turns operators that iterate into one step with its state in variables.
     pub low_latency: bool,
     /// Threads that it runs on.
     pub placement: Placement,
@@ -64,7 +64,7 @@ pub struct LoadOptions {
     pub inference_timeout: Option<Duration>,
     /// Minimum time between two replacements of the compiled model after failed inferences.
     pub recovery_interval: Duration,
-    /// Whether the reason of a failed inference is hidden from clients.
+    /// Hides the reason of a failed inference from clients.
     pub hide_errors: bool,
 }
 

@@ -85,7 +85,7 @@ pub(super) struct Pool<S = Slot> {
     sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
     stuck: AtomicUsize,
-    /// Whether waiting has ended for good.
+    /// Indicates that waiting has ended for good.
     shut: AtomicBool,
 }
 
@@ -205,7 +205,7 @@ impl<S> Pool<S> {
         }
     }
 
-    /// Says that the inference of a slot does not end, until the return value is dropped. If that is so
+    /// Counts a slot whose inference does not end, until the return value is dropped. If that is so
     /// of all slots, those that wait are sent away.
     pub(super) fn stuck(self: &Arc<Self>) -> Stuck<S> {
         let stuck = self.stuck.fetch_add(1, Ordering::SeqCst) + 1;

@@ -96,14 +96,14 @@ pub struct Runner {
     /// The same, but a run counts as twice the average at most: one whose thread was kept from the
     /// processor says nothing of the model.
     typical: Average,
-    /// Whether every input has a fixed number of bytes.
+    /// Indicates that every input has a fixed number of bytes.
     steady: bool,
-    /// Whether the first dimension of a request is a number of rows.
+    /// Indicates that the first dimension of a request is a number of rows.
     has_rows: bool,
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
-    /// Why there are no batches, although they were asked for.
+    /// Reason why there are no batches, although they were asked for.
     unbatched: Option<Arc<str>>,
 }
 
@@ -393,7 +393,7 @@ impl Runner {
         asked + self.priority_step * priority.number().into()
     }
 
-    /// Says what a request comes to that was lent no slot.
+    /// Returns the outcome of a request that was lent no slot.
     fn not_lent(&self, error: PoolError, work: Work) -> RunError {
         match error {
             PoolError::Shut if self.health.lets_go() => RunError::Spoilt(None, work),

@@ -86,7 +86,7 @@ pub(super) struct Slot {
     engine: Engine,
     inputs: Vec<Input>,
     pub(super) outputs: Vec<Output>,
-    /// Whether the tensor of an output is given away.
+    /// Indicates that the tensor of an output is given away.
     gives: bool,
     /// Number that distinguishes the present tensors from those of other slots, and from earlier ones.
     set: u64,
@@ -115,12 +115,12 @@ struct Input {
     dtype: DataType,
     shape: Vec<usize>,
     tensor: Option<ffi::Tensor>,
-    /// Whether the slot's own infer request has the tensor.
+    /// Indicates that the slot's own infer request has the tensor.
     bound: bool,
     /// The model's own name, of an input without dimensions whose tensor is that of each infer
     /// request, since the C interface makes none.
     scalar: Option<String>,
-    /// Whether it is of numbers that may be so many that they are read where they lie.
+    /// Indicates that its numbers may be so many that they are read where they lie.
     may_be_large: bool,
 }
 
@@ -536,12 +536,12 @@ fn take(
     taken.collect()
 }
 
-/// Says that a state is one of another instance of the model.
+/// Returns the error of a state from another instance of the model.
 fn other_mode() -> SlotError {
     Error::internal("the state of the sequence is of another state_mode").into()
 }
 
-/// Says that a request was checked against another model.
+/// Returns the error of a request that was checked against another model.
 fn no_port(port: usize) -> SlotError {
     Error::internal(format!("the model has no input or output {port}")).into()
 }

@@ -23,7 +23,7 @@ pub(super) struct Output {
     axes: Option<Vec<usize>>,
     /// Shape, as the runtime has it, and tensor of an output that never changes its shape.
     fixed: Option<(Vec<usize>, OutputTensor)>,
-    /// Whether it has no dimensions, which the C interface does not report for a tensor.
+    /// Indicates that it has no dimensions, which the C interface does not report for a tensor.
     is_scalar: bool,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Run {
     /// Times measured so far.
     pub(super) times: Times,
     pub(super) reporter: Arc<Reporter>,
-    /// Where its spans begin, if its request is traced.
+    /// Parent context of its spans, if its request is traced.
     pub(super) trace: Option<TraceContext>,
     /// Channel to the client; `None` once it has its response.
     pub(super) reply: Option<oneshot::Sender<Answer>>,

@@ -10,7 +10,7 @@ pub struct Adapter {
     pub from: Option<DataType>,
     /// The type that is taken; `None` if it stays as it comes.
     pub to: Option<DataType>,
-    /// Which axis of what comes each axis is, if they change places.
+    /// Axis of the source for each axis of the result, if they change places.
     pub axes: Option<Vec<usize>>,
 }
 

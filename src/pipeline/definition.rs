@@ -23,17 +23,17 @@ use crate::{
     tensor::images::PixelLimit,
 };
 
-/// How often it is looked whether the last request has left.
+/// Interval between checks for the end of the last request.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How much may go on at once in a pipeline.
+/// Limits of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineLimits {
     /// Requests in flight.
     pub requests: usize,
     /// Runs of one custom node.
     pub custom_runs: usize,
-    /// How long libraries of custom nodes may take to open, and nodes to be made and described.
+    /// Time limit for libraries of custom nodes to open, and for nodes to be made and described.
     pub custom_load: Duration,
     /// Pixels of an encoded image that an input takes.
     pub image_pixels: PixelLimit,
@@ -77,7 +77,7 @@ pub enum CustomNode {
     Python(Arc<PythonNode>),
 }
 
-/// How a loaded model takes the tensors of a node.
+/// Ports of a loaded model for the tensors of a node.
 pub(super) struct Bound {
     loaded: Weak<Loaded>,
     /// For each input of the node.
@@ -89,7 +89,7 @@ pub(super) struct Bound {
 /// The models of one request, by node: a request stays on the versions that it found.
 pub(super) struct Used {
     pub(super) models: Vec<Option<Model>>,
-    /// How many runs may be in flight at once, and a node that runs the model if it is one, by pool.
+    /// Maximum number of runs in flight, and a node that runs the model if it is one, by pool.
     pub(super) pools: Vec<(usize, Option<usize>)>,
     /// The pool of each node.
     pub(super) pool_of: Vec<usize>,

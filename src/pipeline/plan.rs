@@ -15,7 +15,7 @@ pub struct PipelinePlan {
     pub nodes: Vec<PipelinePlanNode>,
     /// Every level; one that is within another comes after it. A level is identified by its index.
     pub levels: Vec<Level>,
-    /// Whether a demultiplexer may have nothing to split: no node runs for its parts then, and what
+    /// Allows a demultiplexer to have nothing to split: no node runs for its parts then, and what
     /// gathers them has no parts.
     pub allows_empty: bool,
     /// Inputs and outputs of the pipeline. A type is open where no node decides it: of what goes from the
@@ -90,7 +90,7 @@ pub struct PipelinePlanNode {
     pub kind: Option<NodeKind>,
     /// Its inputs, in the order of the file. The exit's are the outputs of the pipeline.
     pub inputs: Vec<Input>,
-    /// Those of its outputs that are used, each once. The entry's are all inputs of the pipeline,
+    /// Outputs of the node that are used, each once. The entry's are all inputs of the pipeline,
     /// in the order of the file.
     pub outputs: Vec<PlanOutput>,
     /// The level that its outputs are split into.
@@ -112,7 +112,7 @@ pub struct Input {
     pub name: String,
     /// The node that it comes from.
     pub source: usize,
-    /// Which of that node's [`PipelinePlanNode::outputs`] it is.
+    /// Index among that node's [`PipelinePlanNode::outputs`].
     pub output: usize,
     /// Tensor of the input, after gathering; `None` for the exit, and for a node that is open.
     pub tensor: Option<TensorSource>,

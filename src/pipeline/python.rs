@@ -29,7 +29,7 @@ pub struct PythonNode {
     handler: Arc<PythonHandler>,
     name: String,
     outputs: Vec<String>,
-    /// Whether errors of Python code and of its results are hidden from clients.
+    /// Hides errors of Python code and of its results from clients.
     is_silent: bool,
 }
 

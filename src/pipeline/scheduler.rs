@@ -36,7 +36,7 @@ pub struct Schedule {
     /// For each node and each number of levels below its session, from none to all that it
     /// gathers: what is still waited for there.
     waiting: Vec<Vec<Counters>>,
-    /// Whether something has failed, so that nothing becomes ready any more.
+    /// Indicates that something has failed, so that nothing becomes ready any more.
     pub(super) stopped: bool,
 }
 

@@ -35,7 +35,7 @@ struct Entry {
     /// Of no meaning for the whole request.
     level: u32,
     shard: u32,
-    /// Which one it is of its level, in the order in which they were made.
+    /// Number of the session within its level, in the order in which they were made.
     ordinal: u32,
 }
 

@@ -18,11 +18,11 @@ const NO_CONTENT: &str = "Pipeline execution aborted due to no content from cust
 pub struct Splitter<'a> {
     /// Its name.
     pub node: &'a str,
-    /// Whether it is the entry, so that what is wrong is an error of the client.
+    /// Marks the entry, where what is wrong is an error of the client.
     pub entry: bool,
     /// Into how many parts.
     pub count: Count,
-    /// Whether there may be nothing to split.
+    /// Allows outputs to have nothing to split.
     pub allows_empty: bool,
 }
 
@@ -112,7 +112,7 @@ pub fn split(tensor: &Tensor) -> impl ExactSizeIterator<Item = Tensor> {
 /// fastest. With no level it is one tensor, as it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
-    /// How many there are in each level; the most, if sessions around it differ in that.
+    /// Number of parts in each level; the most, if sessions around it differ in that.
     pub counts: Vec<usize>,
     /// The parts. Where a level has none, there is the tensor that had nothing to be split instead,
     /// if that is what is gathered.

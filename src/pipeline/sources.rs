@@ -40,9 +40,9 @@ pub trait Sources {
 pub struct ModelFacts {
     /// Its inputs and outputs, under the names that clients use.
     pub info: ServableInfo,
-    /// Whether it keeps state.
+    /// Marks a stateful model.
     pub stateful: bool,
-    /// Whether its batch size or a shape is `auto`.
+    /// Indicates that its batch size or a shape is `auto`.
     pub auto: bool,
 }
 
@@ -69,22 +69,22 @@ impl ModelFacts {
     }
 }
 
-/// Why a model cannot be used.
+/// Reason why a model cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MissingModel {
     /// No model of this name; the names that there are.
     Unknown(Vec<String>),
     /// No such version; those that there are.
     Version(Vec<i64>),
-    /// It is known, but not available: its state or what is wrong with it.
+    /// A model that is known, but not available: its state or what is wrong with it.
     NotAvailable(String),
     /// Nobody has looked at it, which is no error. A server never says so.
     NotLooked {
-        /// Why not.
+        /// Reason why not.
         reason: String,
-        /// Whether the configuration makes it stateful.
+        /// Indicates that the configuration makes it stateful.
         stateful: bool,
-        /// And whether its batch size or a shape is `auto`.
+        /// Indicates that its batch size or a shape is `auto`.
         auto: bool,
     },
 }
@@ -96,7 +96,7 @@ pub struct CustomFacts {
     pub inputs: Vec<TensorSource>,
     /// Its outputs.
     pub outputs: Vec<TensorSource>,
-    /// Whether it takes and gives whatever the configuration names, of any type and shape, as Python
+    /// Indicates that it takes and gives whatever the configuration names, of any type and shape, as Python
     /// nodes do. It lists no inputs and outputs then, and what is connected to it is validated when it
     /// is there.
     pub is_open: bool,
@@ -112,7 +112,7 @@ impl From<&ServableInfo> for CustomFacts {
     }
 }
 
-/// Why a custom node cannot be used.
+/// Reason why a custom node cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomError {
     /// No library of this name is open; the names that there are.

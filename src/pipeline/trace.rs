@@ -15,7 +15,7 @@ use crate::{
 pub struct PipelineWatch<'a> {
     /// Trace of the runs of its nodes, if somebody wants one.
     pub trace: Option<&'a Trace>,
-    /// Where the spans of its nodes begin, if it is traced.
+    /// Parent context of the spans of its nodes, if it is traced.
     pub spans: Option<&'a TraceContext>,
     /// Owner of the runs of its nodes.
     pub owner: Option<&'a RunOwner>,
@@ -33,9 +33,9 @@ pub struct Trace {
 pub struct DecodingTrace {
     /// The inputs of the pipeline that were images.
     pub inputs: Vec<String>,
-    /// When the request was there.
+    /// Time at which the request was there.
     pub started: Instant,
-    /// When its tensors were.
+    /// Time at which its tensors were there.
     pub ended: Instant,
 }
 
@@ -64,11 +64,11 @@ pub struct NodeTrace {
     pub node: usize,
     /// The session, as [`super::Sessions::key`] writes it; empty for the request as a whole.
     pub session: String,
-    /// When its inputs were there.
+    /// Time at which its inputs were there.
     pub ready: Instant,
-    /// When what it runs on was free, and the run began.
+    /// Start of the run, once what it runs on was free.
     pub started: Instant,
-    /// When it ended.
+    /// End of the run.
     pub ended: Instant,
     /// The inputs, in the order of the plan's.
     pub inputs: Vec<Tensor>,

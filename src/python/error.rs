@@ -132,10 +132,10 @@ pub fn brief(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Why a call of a handler failed.
+/// Error of a call of a handler.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// It raised an exception, or its result breaks the rules.
+    /// The handler raised an exception, or its result breaks the rules.
     #[error("{0}")]
     Raised(Raised),
     /// There is no worker, or it has ended: how, and in which node.
@@ -165,7 +165,7 @@ impl std::error::Error for Raised {}
 pub struct Misfit {
     /// Name of the method.
     pub method: String,
-    /// Its signature, or what else it is.
+    /// Signature of the method, or what else it is.
     pub found: String,
     /// Signature that it should have.
     pub expected: String,
@@ -265,11 +265,11 @@ pub enum HandlerLoadError {
     Worker {
         /// Path of the handler file.
         path: PathBuf,
-        /// How it ended, in words.
+        /// Description of its end.
         reason: String,
         /// Line of the handler file where it was at its end, from 1, if it was in it and that is known.
         line: Option<u32>,
-        /// Whether it was importing the handler file then, as far as that is known.
+        /// Indicates that it was importing the handler file then, as far as that is known.
         is_import: bool,
     },
     /// The interpreter is unavailable.

@@ -41,7 +41,7 @@ pub struct PythonHandler {
 /// Results of a look at the class of a handler.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerFacts {
-    /// Whether `execute` is a generator function, as far as Python's `inspect` can tell.
+    /// Indicates that `execute` is a generator function, as far as Python's `inspect` can tell.
     pub generates: bool,
     /// Methods that have nearly the name of one that the server calls, and that the class does not have.
     pub strays: Vec<Misfit>,

@@ -401,7 +401,7 @@ struct LeftCall<'a> {
 }
 
 impl Drop for LeftCall<'_> {
-    /// Where the client has left before the end, sees to it that the limit counts nevertheless: the worker is at the call.
+    /// Applies the limit even if the client has left before the end: the worker is still at the call.
     fn drop(&mut self) {
         if self.is_over {
             return;

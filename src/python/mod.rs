@@ -53,7 +53,7 @@ use crate::budget::Budget;
 /// Type stubs of the module `pyovms`, for editors and type checkers.
 pub const STUB: &str = include_str!("../../pyovms/python/pyovms/__init__.pyi");
 
-/// Whether this build can run Python.
+/// Support of Python in this build.
 pub const AVAILABLE: bool = cfg!(feature = "python");
 
 /// Returns version and paths of the interpreter, once one has started.
@@ -68,10 +68,10 @@ pub struct HandlerTerminal {
     pub show: fn(&str),
     /// Clears what is drawn there for good: the code of handlers runs from now on, and may begin a debugger.
     pub clear: fn(),
-    /// Whether somebody can type there, and so may be at the prompt of a debugger: calls may take as long as they like
-    /// then.
+    /// Indicates that somebody can type there, and so may be at the prompt of a debugger: calls may then take as long
+    /// as they like.
     pub has_keyboard: bool,
-    /// Whether workers show there what handlers raise, first.
+    /// Makes workers show there what handlers raise, first.
     pub shows_raised: bool,
 }
 
@@ -155,9 +155,9 @@ pub struct NodeFacts {
 pub struct HandlerOutput {
     /// Name.
     pub name: String,
-    /// Whether anything but another Python node of the same workers takes it.
+    /// Indicates that something other than a Python node of the same workers takes it.
     pub has_contents: bool,
-    /// Whether another Python node of the same workers may get it.
+    /// Indicates that another Python node of the same workers may get it.
     pub has_object: bool,
 }
 

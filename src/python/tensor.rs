@@ -25,7 +25,7 @@ struct Inner {
     origin: Option<Origin>,
 }
 
-/// Where the result of a handler is.
+/// Place of the result of a handler.
 pub(super) struct Origin {
     /// The worker that has it.
     pub(super) link: Weak<Link>,

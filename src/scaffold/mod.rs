@@ -27,7 +27,7 @@ pub struct Scaffold {
     pub inputs: Vec<ScaffoldStream>,
     /// Outputs of the graph.
     pub outputs: Vec<ScaffoldStream>,
-    /// Whether the last Python node gives any number of answers to each request.
+    /// Lets the last Python node give any number of answers to each request.
     pub generative: bool,
     /// The configuration file, as it is typed in the folder of the graph.
     pub config: String,
@@ -51,7 +51,7 @@ pub struct ScaffoldServable {
     pub ports: Option<(Vec<ScaffoldStream>, Vec<ScaffoldStream>)>,
 }
 
-/// Why a graph cannot be written.
+/// Error of writing a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScaffoldError {
     /// A node that cannot be called so.

@@ -20,7 +20,7 @@ pub struct ScaffoldStream {
     pub tried: Option<Vec<i64>>,
 }
 
-/// Why a text is no [`ScaffoldStream`].
+/// Error of parsing a [`ScaffoldStream`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// A name that streams cannot have.

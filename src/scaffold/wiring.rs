@@ -29,7 +29,7 @@ pub(super) struct Python {
     pub(super) inputs: Vec<ScaffoldStream>,
     pub(super) outputs: Vec<ScaffoldStream>,
     pub(super) generative: bool,
-    /// Whether it is the first node, so that clients send what it takes.
+    /// Marks the first node, whose inputs come from clients.
     pub(super) is_first: bool,
     pub(super) gives: HandlerGives,
 }
@@ -50,7 +50,7 @@ pub(super) struct Model {
     pub(super) servable: String,
     pub(super) inputs: Vec<Wire>,
     pub(super) outputs: Vec<Wire>,
-    /// Whether the model's own names are known.
+    /// Indicates that the model's own names are known.
     pub(super) is_known: bool,
 }
 
@@ -83,7 +83,7 @@ const MODULES: &str = "
 pub(super) struct HandlerEcho<'a> {
     /// The input's place among the inputs.
     pub(super) place: usize,
-    /// Whether a client sends texts, which come back in capitals.
+    /// Indicates that a client sends texts, which come back in capitals.
     pub(super) is_text: bool,
     pub(super) input: &'a str,
     pub(super) output: &'a str,

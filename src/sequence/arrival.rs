@@ -142,7 +142,7 @@ impl Arrival {
         }
     }
 
-    /// Says that the message is there.
+    /// Records that the message is there.
     pub fn received(&self) {
         let new =
             self.standing
@@ -152,13 +152,13 @@ impl Arrival {
         }
     }
 
-    /// Says which model the message is for: if it has to wait, later calls for others have not.
+    /// Sets the model that the message is for: if it has to wait, later calls for others have not.
     pub fn concerns(&self, model: Arc<str>) {
         *self.subject() = Some(Subject { model, id: 0 });
         self.received();
     }
 
-    /// Says which sequence of the model it is for: later calls for others need not wait.
+    /// Sets the sequence of the model that it is for: later calls for others need not wait.
     pub fn is_of(&self, id: u64) {
         if let Some(subject) = &mut *self.subject() {
             subject.id = id;
@@ -197,7 +197,7 @@ impl Arrival {
         }
     }
 
-    /// Says that nobody has to wait for this call any more.
+    /// Lets later calls go on without this one.
     pub fn leave(&self) {
         if self.standing.swap(LEFT, Ordering::Relaxed) == LISTED {
             let call = self.line.lock().calls.remove(&self.number);

@@ -9,9 +9,9 @@ use super::registry::Sequences;
 pub struct SequenceSummary {
     /// Its id.
     pub id: u64,
-    /// How many steps of it have succeeded.
+    /// Number of its steps that have succeeded.
     pub steps: u64,
-    /// How long ago the last one ended; nothing while one runs.
+    /// Time since the last one ended; zero while one runs.
     pub idle: Duration,
 }
 

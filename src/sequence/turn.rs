@@ -32,7 +32,7 @@ pub struct Waiting<I: Clone + PartialEq, S> {
     pub(super) id: u64,
     /// The sequence's serial.
     pub(super) entry: u64,
-    /// Its own.
+    /// Serial of the place.
     pub(super) serial: u64,
     pub(super) turn: oneshot::Receiver<Turn<I, S>>,
 }
@@ -71,7 +71,7 @@ impl<I: Clone + PartialEq, S> Begun<I, S> {
     }
 }
 
-/// How a turn ends.
+/// Outcome of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// The run has changed the state as it should.
@@ -113,7 +113,7 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
         &mut self.state
     }
 
-    /// Says how many steps there were before, of a sequence whose state has come from elsewhere.
+    /// Sets the number of earlier steps of a sequence whose state has come from elsewhere.
     pub fn goes_on_after(&mut self, steps: u64) {
         self.before = Some(steps);
     }

@@ -69,15 +69,15 @@ const SEND_BUFFER: usize = 2 << 20;
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
 const HEAD: usize = 400 << 10;
 
-/// How long a client that has no request in flight when the server stops may still send one: it may be about to, or have
-/// done so already. It is answered, and told that the connection ends.
+/// Time in which a client that has no request in flight when the server stops may still send one: it may be
+/// about to, or have done so already. It is answered, with the notice that the connection ends.
 pub(super) const LAST: Duration = Duration::from_millis(250);
 
-/// How long connections are accepted after the sign to stop: those that wait in the system's queue would get a reset when it
-/// closes.
+/// Time for which connections are accepted after the signal to stop: those that wait in the system's queue
+/// would get a reset when it closes.
 const ACCEPTING: Duration = Duration::from_millis(50);
 
-/// How long to wait after the system refused a connection, for example for want of handles.
+/// Pause after the system refused a connection, for example for want of handles.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);
 
 /// The connections of all listeners.

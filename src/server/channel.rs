@@ -9,10 +9,10 @@ use crate::config::{ChannelArgument, ServerSettings};
 /// Calls that one connection may have in flight at once.
 const STREAMS: u32 = 128;
 
-/// How long a connection may say nothing before it is asked whether it is there.
+/// Time without traffic after which a connection is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// How long it has to answer that.
+/// Time that it has to answer that.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The most bytes of the headers of a call, as HTTP/2 counts them; that of gRPC's own libraries.

@@ -33,7 +33,7 @@ pub(super) struct Attended<S> {
     turn: Arc<Turn>,
     /// Bytes that the parser has yet to be given.
     ahead: Vec<u8>,
-    /// Whether the client has said that it sends no more.
+    /// Indicates that the client has announced that it sends no more.
     has_ended: bool,
     /// Bytes of the interim answer that are yet to be written.
     unsent: &'static [u8],

@@ -14,9 +14,9 @@ pub(super) struct Heads {
     place: Place,
     /// The line so far, without what is beyond [`KEPT`].
     line: Vec<u8>,
-    /// Whether there is something beyond.
+    /// Indicates that the line goes on beyond that.
     is_cut: bool,
-    /// Whether the last byte was a CR.
+    /// Indicates that the last byte was a CR.
     after_cr: bool,
     length: Option<u64>,
     is_chunked: bool,

@@ -42,9 +42,9 @@ const MAX_ROUNDS: usize = 4;
 
 /// The connection is not being polled: a wake-up has its task scheduled.
 const IDLE: u8 = 0;
-/// It is being polled: a wake-up only has to be remembered.
+/// The connection is being polled: a wake-up only has to be remembered.
 const POLLING: u8 = 1;
-/// It is being polled, and was woken meanwhile.
+/// The connection is being polled, and was woken meanwhile.
 const WOKEN: u8 = 2;
 
 /// The executor of one connection's calls.

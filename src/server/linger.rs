@@ -16,13 +16,13 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// How long a client may send nothing and not close either.
+/// Maximum time for which a client may send nothing and not close either.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long it may take in all.
+/// Maximum time in all.
 const IN_ALL: Duration = Duration::from_secs(10);
 
-/// How long it may take from when the server stops.
+/// Maximum time from when the server stops.
 const AT_STOP: Duration = Duration::from_millis(100);
 
 /// The most that is thrown away: the rest of a body as large as the largest that is taken unless a
@@ -36,9 +36,9 @@ const PIECE: usize = 1 << 14;
 pub(super) struct Linger {
     /// So many more bytes.
     left: usize,
-    /// When it is over, whatever comes.
+    /// Time at which it is over, whatever comes.
     end: Instant,
-    /// Whether `end` takes account of a stop.
+    /// Indicates that `end` takes account of a stop.
     stopping: bool,
     /// The end of the present silence, or of all.
     timer: Pin<Box<Sleep>>,

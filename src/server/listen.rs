@@ -40,7 +40,7 @@ pub struct Listeners {
     pub audit: Option<AuditLog>,
 }
 
-/// Why a port or a Unix socket was not opened.
+/// Error of opening a port or a Unix socket.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// A port.
@@ -52,7 +52,7 @@ pub enum BindError {
         address: String,
         /// The port.
         port: u16,
-        /// Why the address cannot be used on this machine; `None` if another process has it.
+        /// Reason why the address cannot be used on this machine; `None` if another process has it.
         source: Option<std::io::Error>,
     },
     /// The certificate of the ports, its key, or the authorities of clients.

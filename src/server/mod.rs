@@ -63,7 +63,7 @@ pub use {stream::Listener, tls::ServerTls, unix_socket::UnixSocketError};
 /// The least time that connections have to close after the last request is answered.
 const CLOSE: Duration = Duration::from_secs(1);
 
-/// Why the server does not start.
+/// Error of starting the server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration cannot be read, or the one model cannot be loaded.
@@ -80,7 +80,7 @@ pub enum StartError {
     Metrics(#[from] NameError),
 }
 
-/// How long custom nodes have to come to an end, once nobody waits for any request.
+/// Time that custom nodes have to come to an end, once nobody waits for any request.
 const CUSTOM_END: Duration = Duration::from_secs(5);
 
 /// Wishes for a reload that may wait while one is in progress.
@@ -96,7 +96,7 @@ pub trait Observer: Sync {
     fn ready(&self, _engine: &Arc<Engine>, _errors: &[ReloadError]) {}
 }
 
-/// How long a request waits for the store of sequences.
+/// Returns the time that a request waits for the store of sequences.
 fn store_limit(settings: &ServerSettings) -> Duration {
     Duration::from_millis(settings.flags.sequence_store_timeout_ms.into())
 }

@@ -37,7 +37,7 @@ const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
 /// The part of a head that is not charged; nearly all are shorter.
 const FREE_HEAD: usize = 16 << 10;
 
-/// How long a client may take.
+/// Time limits for a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     /// To say something, and for a head.
@@ -53,11 +53,11 @@ pub(super) struct Turn {
     answering: AtomicBool,
     state: AtomicU8,
     requests: AtomicU64,
-    /// Whether the server stops.
+    /// Indicates that the server stops.
     stopping: AtomicBool,
-    /// Whether it is time to look after the client.
+    /// Indicates that it is time to look after the client.
     looking: AtomicBool,
-    /// Whether the client understands interim answers: those of HTTP/1.0 do not.
+    /// Indicates that the client understands interim answers: those of HTTP/1.0 do not.
     is_http11: AtomicBool,
 }
 
@@ -79,7 +79,7 @@ impl Turn {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is time to look after the client of a request that is at work.
+    /// Notes that it is time to look after the client of a request that is at work.
     pub(super) fn look(&self) {
         self.looking.store(true, Ordering::Release);
     }
@@ -158,14 +158,14 @@ pub(super) struct Paced<S> {
 /// Protocol of received bytes.
 enum Wire {
     Http1 {
-        /// Whether a request is being answered: what is received then is its body.
+        /// State of the connection: what is received while a request is being answered is its body.
         turn: Arc<Turn>,
         /// Requests that there had been when the deadline was set: once there are more, its head is whole.
         counted: u64,
-        /// Whether a head has begun that is not whole, as far as is known.
+        /// Indicates that a head has begun that is not whole, as far as is known.
         is_within: bool,
         heads: Heads,
-        /// That of a long head which is not at its end.
+        /// Charge of a long head which is not at its end.
         charge: Charge,
         /// Replacement for the bytes received.
         refusal: &'static [u8],
@@ -187,10 +187,10 @@ struct Streams {
     linger: Option<Linger>,
 }
 
-/// How long a connection that may not receive more waits before it asks again.
+/// Pause of a connection that may not receive more before it asks again.
 const FULL: Duration = Duration::from_millis(5);
 
-/// How long it waits before it is closed: nobody reads its streams, and the server needs the memory.
+/// Time after which it is closed instead: nobody reads its streams, and the server needs the memory.
 const MAX_FULL: Duration = Duration::from_secs(2);
 
 impl Streams {

@@ -82,13 +82,13 @@ impl PollTurns {
     }
 }
 
-/// Where a task is.
+/// Place of a task.
 enum Place {
     /// Not in line.
     Out,
     /// In line; the flag is set when its turn has come.
     Waiting(Arc<AtomicBool>),
-    /// It has a turn.
+    /// In turn.
     First,
 }
 
@@ -99,9 +99,9 @@ enum Place {
 pub(super) struct BusyTurns {
     turns: Arc<PollTurns>,
     place: Place,
-    /// Whether the last poll left work to do, or took long.
+    /// Indicates that the last poll left work to do, or took long.
     was_busy: bool,
-    /// Whether the last two did. One may have taken long because the system ran other threads meanwhile.
+    /// Indicates that the last two did. One may have taken long because the system ran other threads meanwhile.
     is_busy: bool,
 }
 

@@ -28,11 +28,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The same while somebody waits for a place.
 const PERIOD_WAITING: Duration = Duration::from_millis(100);
 
-/// How long a connection is let be in any case: a client may be about to send its first request, or
+/// Minimum time for which an idle connection is left open: a client may be about to send its first request, or
 /// its next one.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
 
-/// How long a client has to close a connection after it was asked to.
+/// Time that a client has to close a connection after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The connections of a port.
@@ -40,10 +40,10 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Reaper {
     idle: Duration,
     write: Duration,
-    /// How many make room at a time.
+    /// Number of connections that make room at a time.
     batch: usize,
     entries: Mutex<Vec<Entry>>,
-    /// Whether somebody waits for a place.
+    /// Indicates that somebody waits for a place.
     is_full: AtomicBool,
     look: Notify,
 }
@@ -52,9 +52,9 @@ pub(super) struct Reaper {
 struct Entry {
     connection: Weak<Watchdog>,
     begun: u64,
-    /// When it was first seen to be idle.
+    /// Time at which it was first seen to be idle.
     idle: Option<Instant>,
-    /// When it was asked to close for that.
+    /// Time at which it was asked to close for that.
     asked: Option<Instant>,
 }
 

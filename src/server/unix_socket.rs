@@ -23,11 +23,11 @@ const MAX_PATH: usize = 107;
 /// Errors of a folder that is not there.
 const MISSING: [ErrorKind; 2] = [ErrorKind::NotFound, ErrorKind::NotADirectory];
 
-/// How often, and after which time, a folder is tried again that another server has locked.
+/// Number of attempts to lock a folder that another server has locked, and the time between two of them.
 const LOCK_TRIES: u32 = 100;
 const LOCK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Why a Unix socket was not opened.
+/// Error of opening a Unix socket.
 #[derive(Debug, thiserror::Error)]
 pub enum UnixSocketError {
     /// The path does not fit into a socket's address.

@@ -44,9 +44,9 @@ struct Queue {
     calls: usize,
     /// Tasks that poll what is ready; they end when no call is left.
     pollers: usize,
-    /// Those of them that have nothing to poll.
+    /// Wakers of those of them that have nothing to poll.
     idle: Vec<Waker>,
-    /// Whether the last poll took long enough to be worth another thread.
+    /// Indicates that the last poll took long enough to be worth another thread.
     is_long: bool,
 }
 
@@ -180,11 +180,11 @@ impl Future for Poller {
 
 /// Nothing has woken it since its last poll.
 const IDLE: u8 = 0;
-/// It is in the queue.
+/// The call is in the queue.
 const READY: u8 = 1;
-/// It is being polled.
+/// The call is being polled.
 const POLLING: u8 = 2;
-/// It is being polled, and was woken meanwhile.
+/// The call is being polled, and was woken meanwhile.
 const WOKEN: u8 = 3;
 
 /// A call that has to wait.

@@ -49,12 +49,12 @@ enum Work {
     Http2(Mutex<Streams>),
 }
 
-/// How much a connection has done.
+/// Activity of a connection so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Activity {
     /// Requests that it has begun so far.
     pub(super) begun: u64,
-    /// Whether one of them has not ended, or its answer is not with the system.
+    /// Indicates that one of them has not ended, or that its answer is not with the system.
     pub(super) is_busy: bool,
 }
 
@@ -208,7 +208,7 @@ struct Streams {
     /// The last that has begun, until its task is there.
     next: Option<usize>,
     begun: u64,
-    /// How many have a task.
+    /// Number of streams with a task.
     open: usize,
 }
 
@@ -231,7 +231,7 @@ struct Slot {
 struct Stuck {
     /// For how long.
     time: Duration,
-    /// Whether no other stream goes on.
+    /// Indicates that no other stream goes on.
     is_alone: bool,
 }
 

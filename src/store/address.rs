@@ -11,7 +11,7 @@ pub enum StoreAddress {
     Files {
         /// The folder.
         folder: PathBuf,
-        /// Whether each write reaches the disk before it counts.
+        /// Makes each write reach the disk before it counts.
         fsync: bool,
     },
     /// `redis://…` or `rediss://…`, also as `valkey://…` or `valkeys://…`; several with commas between them are nodes of
@@ -24,7 +24,7 @@ pub enum StoreAddress {
 pub struct RedisAddress {
     /// A server, or nodes of a cluster, as URLs.
     nodes: Vec<String>,
-    /// Whether it is a cluster.
+    /// Marks a cluster.
     pub(super) is_cluster: bool,
     /// First part of all keys.
     pub(super) prefix: String,

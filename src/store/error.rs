@@ -17,26 +17,26 @@ pub enum StoreError {
         /// The last failure.
         reason: String,
     },
-    /// It has no room.
+    /// No room in the store.
     #[error("{address} has no room: {reason}")]
     Full {
         /// Address of the store, without a password.
         address: String,
-        /// Its words.
+        /// Text of the store's error.
         reason: String,
     },
-    /// It is another kind of server.
+    /// Another kind of server.
     #[error("{address} does not answer as Redis does; is it the port of something else?")]
     Foreign {
         /// Address of the store, without a password.
         address: String,
     },
-    /// It refuses a command.
+    /// Command that the store refuses.
     #[error("{address} refuses: {reason}")]
     Refused {
         /// Address of the store, without a password.
         address: String,
-        /// Its words.
+        /// Text of the store's error.
         reason: String,
     },
     /// An answer or a file is not what was stored.

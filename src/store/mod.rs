@@ -31,12 +31,12 @@ pub use self::{
 };
 use self::{files::FileStore, redis::RedisStore};
 
-/// When the state of a sequence is stored.
+/// Policy for when the state of a sequence is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, strum::EnumString)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SequenceDurability {
-    /// When another server asks for it, and at a stop.
+    /// On request of another server, and at a stop.
     None,
     /// The same, and in intervals.
     #[default]
@@ -65,9 +65,9 @@ pub struct NewSequence<'a> {
     pub key: Option<&'a str>,
     /// The most sequences of the model at once.
     pub limit: u32,
-    /// Whether steps are answered before they are stored.
+    /// Allows steps to be answered before they are stored.
     pub ahead: bool,
-    /// How long the record stays after the last write; for ever if `None`.
+    /// Time for which the record stays after the last write; for ever if `None`.
     pub idle: Option<Duration>,
 }
 
@@ -76,9 +76,9 @@ pub struct NewSequence<'a> {
 pub enum StartedSequence {
     /// The sequence exists from now on, and is the caller's.
     Begun {
-        /// Its id.
+        /// Id of the sequence.
         id: u64,
-        /// Its epoch.
+        /// Epoch of the sequence.
         epoch: u64,
     },
     /// There are as many sequences of the model as there may be.
@@ -113,22 +113,22 @@ pub struct SequenceRecord {
     pub answer: Option<StoredAnswer>,
     /// The `recent` of the owner's last write.
     pub recent: Bytes,
-    /// How long ago the last step was stored, at least; unknown if `None`, where there are no other servers.
+    /// Minimum time since the last step was stored; unknown if `None`, where there are no other servers.
     pub since: Option<Duration>,
 }
 
 /// Outcome of an attempt to take a sequence over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TakenSequence {
-    /// It is the caller's.
+    /// The sequence is the caller's.
     Taken(SequenceRecord),
     /// There is none.
     Unknown,
-    /// It is over; the answer of its last request.
+    /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
-    /// Its stored state is older than its last answer may be. It is removed.
+    /// The stored state is older than the last answer may be. The sequence is removed.
     Lost,
-    /// Its owner lives and has not stored the state within the time limit: the name of that server.
+    /// The owner lives and has not stored the state within the time limit: the name of that server.
     Held(String),
 }
 
@@ -147,16 +147,16 @@ pub struct SequenceWrite<'a> {
     pub answer: Option<&'a StoredAnswer>,
     /// Knowledge of the requests before, for the next owner.
     pub recent: &'a [u8],
-    /// Whether steps may be answered from now on that are not stored.
+    /// Allows steps to be answered from now on that are not stored.
     pub ahead: bool,
-    /// How long the record stays from now on; for ever if `None`.
+    /// Time for which the record stays from now on; for ever if `None`.
     pub idle: Option<Duration>,
 }
 
 /// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is stored, all of it or nothing.
+    /// The record is stored, all of it or nothing.
     Stored,
     /// Another server owns the sequence, or it does not exist any more. Nothing has changed.
     Fenced,
@@ -187,7 +187,7 @@ pub struct StoredSequence {
     pub id: u64,
     /// Number of steps behind its state.
     pub steps: u64,
-    /// How long ago the last of them was stored, if that is known.
+    /// Time since the last of them was stored, if known.
     pub idle: Option<Duration>,
 }
 

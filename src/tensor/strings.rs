@@ -29,7 +29,7 @@ pub struct Strings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the string at byte {at} does not end within the {length} bytes given")]
 pub struct FramingError {
-    /// Where the string begins.
+    /// Offset of the string.
     pub at: usize,
     /// The bytes given.
     pub length: usize,

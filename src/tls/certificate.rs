@@ -18,7 +18,7 @@ pub struct CertificateFacts {
     pub issuer: String,
     /// Host names and addresses that it is for.
     pub names: Vec<String>,
-    /// Whether it is marked as one of an authority.
+    /// Indicates that it is marked as one of an authority.
     pub is_authority: bool,
     /// Its first moment, in UTC.
     pub not_before: DateTime,

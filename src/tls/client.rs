@@ -29,7 +29,7 @@ pub struct ClientTlsOptions {
     pub cert: Option<PathBuf>,
     /// Private key of the client; needs a certificate.
     pub key: Option<PathBuf>,
-    /// Whether any certificate of a server will do.
+    /// Accepts any certificate of a server.
     pub insecure: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct ClientTls {
     config: ClientConfig,
 }
 
-/// Why a client's TLS cannot be set up.
+/// Error of setting up the TLS of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientTlsError {
     /// One of its files cannot be used.
@@ -199,7 +199,7 @@ pub struct ObservedCertificate {
 pub struct ServerIdentity {
     /// The certificate of the server itself.
     pub certificate: CertificateDer<'static>,
-    /// Why it would be refused, if it would be; also `Ok` if nobody was to verify it.
+    /// Result of its verification; also `Ok` if nobody was to verify it.
     pub verdict: Result<(), Error>,
 }
 

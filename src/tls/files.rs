@@ -40,15 +40,15 @@ pub enum TlsFileReason {
     /// The system does not give it.
     #[error("cannot read the file")]
     Read(#[source] io::Error),
-    /// It is too large for what it should be.
+    /// More bytes than such a file should have.
     #[error("the file has more than {MAX_FILE} bytes")]
     Size,
-    /// It has none of what is expected.
+    /// Nothing of what is expected.
     #[error("found no {what} in PEM form, expected `-----BEGIN {label}-----`")]
     Missing {
         /// The thing that is missing.
         what: &'static str,
-        /// Its label in PEM.
+        /// Label in PEM of that thing.
         label: &'static str,
         /// The thing that is in the file instead, if it is of the other kind.
         found: Option<&'static str>,
@@ -56,7 +56,7 @@ pub enum TlsFileReason {
     /// Only a password opens the key.
     #[error("found an encrypted private key, expected one without a password")]
     Encrypted,
-    /// It is cut short, or not base64.
+    /// Contents that are cut short, or not base64.
     #[error("the PEM text is damaged")]
     Damaged(#[source] pem::Error),
     /// Contents of PEM blocks that are no certificate.

@@ -32,12 +32,12 @@ pub enum TlsProblem {
     },
     /// The server's certificate has expired.
     Expired {
-        /// Its last moment, in UTC.
+        /// Last moment of the certificate, in UTC.
         until: Option<DateTime>,
     },
     /// The time of the server's certificate has not begun.
     NotYetValid {
-        /// Its first moment, in UTC.
+        /// First moment of the certificate, in UTC.
         since: Option<DateTime>,
     },
     /// The server's certificate is signed with an algorithm that is not accepted, such as SHA-1.

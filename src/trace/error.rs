@@ -1,4 +1,4 @@
-//! Why there is no way to a collector.
+//! Errors of setting up the export of traces.
 
 use std::{io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use opentelemetry_otlp::ExporterBuildError;
 
 use crate::{https::CertificatesError, tls::ClientTlsError};
 
-/// Why there is no way to a collector.
+/// Error of setting up the export of traces.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The endpoint is no URL.
@@ -16,7 +16,7 @@ pub enum TraceError {
     Endpoint {
         /// The flag or the variable that has it.
         name: &'static str,
-        /// Its value.
+        /// Value of the flag or the variable.
         value: String,
     },
     /// A certificate of this server is without its key, or the other way round.

@@ -7,7 +7,7 @@ use super::variables::{Setting, Variables};
 /// Decides which requests have spans.
 #[derive(Debug)]
 pub(super) struct Sampling {
-    /// Whether a request whose client says it has the decision of its client.
+    /// Follows the decision of the client for a request that comes with one.
     pub(super) follows_parent: bool,
     /// Traces whose random number is below are sampled, out of [`RANDOM`].
     below: u64,

@@ -134,13 +134,13 @@ const MAX_EXPORT_BATCH_SIZE: Setting<'_> = Setting {
 /// Settings of traces, if there are to be any.
 #[derive(Debug)]
 pub struct TraceSettings {
-    /// Where spans go; where the usual collectors of this machine are if it is not known.
+    /// Endpoint that spans go to; that of the usual collectors of this machine if not known.
     pub(super) endpoint: Option<String>,
     pub(super) protocol: TraceProtocol,
     pub(super) sampling: Sampling,
     /// The TLS to the collector, if it is reached over that.
     pub(super) tls: Option<TraceTls>,
-    /// Whether exports are compressed with gzip.
+    /// Enables the compression of exports with gzip.
     pub(super) is_compressed: bool,
     /// Timeout of an export.
     pub(super) timeout: Duration,

@@ -170,7 +170,7 @@ impl TraceSpan {
         self.0.started = clock(at);
     }
 
-    /// Says when it has ended.
+    /// Sets the time of its end.
     pub fn ended(&mut self, at: Instant) {
         self.0.ended = Some(clock(at));
     }
@@ -180,7 +180,7 @@ impl TraceSpan {
         self.0.attributes.push(KeyValue::new(name, value));
     }
 
-    /// Says that it has failed, and why.
+    /// Marks it as failed, with the reason.
     pub fn failed(&mut self, reason: &(impl fmt::Display + ?Sized)) {
         self.0.status = Status::error(reason.to_string());
     }

@@ -23,7 +23,7 @@ use crate::{
 /// Results for one handler.
 struct HandlerFindings {
     found: Vec<Diagnostic>,
-    /// Whether `execute` generates, in a node that can.
+    /// Indicates that `execute` generates, in a node that can.
     is_generator: bool,
 }
 

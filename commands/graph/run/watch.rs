@@ -43,7 +43,7 @@ const DEBUGGER: (usize, Duration) = (4, Duration::from_millis(500));
 pub(super) struct Stops {
     interrupts: Signal,
     saved: Arc<Saves>,
-    /// Whether the last one was a save.
+    /// Indicates that the last one was a save.
     is_saved: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Stops {
 struct Saves {
     /// There was one.
     seen: Notify,
-    /// It may end the run.
+    /// Notified when it may end the run.
     ends: Notify,
 }
 

@@ -34,13 +34,13 @@ pub(super) struct Listing {
     pub(super) api: Api,
     #[serde(skip)]
     pub(super) is_of_all: bool,
-    /// Whether the query has shown who sends it.
+    /// Indicates that the query has shown who sends it.
     #[serde(skip)]
     pub(super) has_identity: bool,
     /// Server metadata, with a query for all models and if the protocol has it.
     pub(super) server: Option<ServerMetadata>,
     pub(super) models: Models,
-    /// Why the server does not serve its configuration as it stands, of a query for states and if it says so.
+    /// Reason why the server does not serve its configuration as it stands, for a query of states, if it gives one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reload_failure: Option<ReloadFailure>,
 }

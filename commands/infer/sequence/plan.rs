@@ -49,9 +49,9 @@ pub(in crate::infer) struct Plan {
     /// Form of each step; `None` if all are shown as one.
     pub(super) each: Option<TextFormat>,
     pub(super) files: StateFiles,
-    /// Whether the sequence was begun before, so that no step starts it.
+    /// Continues a sequence that was begun before, so that no step starts it.
     pub(in crate::infer) goes_on: bool,
-    /// Whether the sequence is left open after the last step.
+    /// Leaves the sequence open after the last step.
     pub(in crate::infer) stays_open: bool,
     /// Number of times that a step is sent again.
     pub(in crate::infer) retries: u32,

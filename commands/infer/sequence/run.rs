@@ -135,7 +135,7 @@ struct Run<'a> {
     bar: Counter,
     stop: Stop,
     again: Again,
-    /// Whether a step that may be sent again has no attempt left.
+    /// Indicates that a step that may be sent again has no attempt left.
     is_given_up: bool,
     /// Number of steps with a response.
     done: usize,
@@ -143,13 +143,13 @@ struct Run<'a> {
     pending: Option<TensorMap>,
     /// Id of the sequence while it may live on the server, for the message after an abandoned wait.
     living: &'a Cell<Option<u64>>,
-    /// Whether the state is saved after the last step, so that this one does not end the sequence.
+    /// Saves the state after the last step, so that this one does not end the sequence.
     saves: bool,
-    /// Whether the sequence was begun before.
+    /// Continues a sequence that was begun before.
     goes_on: bool,
-    /// Whether the sequence is left open.
+    /// Leaves the sequence open.
     stays_open: bool,
-    /// Whether the id was given, and not chosen.
+    /// Indicates that the id was given, and not chosen.
     is_id_known: bool,
 }
 

@@ -26,9 +26,9 @@ pub(super) struct ResponseRanking {
 
 /// Highest scores of a response.
 pub(super) enum RankedResponse<'a> {
-    /// Those of an output.
+    /// Highest scores of an output.
     Scores(RankedOutput<'a>),
-    /// Those of boxes, with the files of the images.
+    /// Highest scores of boxes, with the files of the images.
     Boxes(Detections<'a>, &'a [String]),
 }
 

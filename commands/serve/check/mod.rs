@@ -61,9 +61,9 @@ struct Report {
     rows: Vec<Row>,
     findings: Diagnostics<ServeFinding>,
     limit: Limit,
-    /// Whether only the files themselves are checked, and nothing that they name.
+    /// Restricts the check to the files themselves, without anything that they name.
     is_syntax: bool,
-    /// Whether there is a store of sequences.
+    /// Indicates that there is a store of sequences.
     has_store: bool,
     /// Reasons for unread models, with their names.
     unread: BTreeMap<String, Vec<String>>,

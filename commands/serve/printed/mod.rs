@@ -82,7 +82,7 @@ struct Printed {
     unserved: Vec<Unserved>,
     pipelines: Pipelines,
     notes: Vec<String>,
-    /// Those of the flags, and what is not in it, and why.
+    /// Warnings of the flags, and of settings left out of the file, with the reasons.
     warnings: Vec<String>,
     /// Models that no server serves as they are, and why.
     refused: Vec<(String, VersionFailure)>,

@@ -14,9 +14,9 @@ use super::{Entry, object};
 pub(super) struct Unserved {
     pub(super) name: String,
     pub(super) base_path: PathBuf,
-    /// Whether it is of Triton's Python backend; an ensemble otherwise.
+    /// Marks a model of Triton's Python backend; an ensemble otherwise.
     pub(super) is_python: bool,
-    /// Why no server serves it.
+    /// Reason why no server serves it.
     pub(super) reason: String,
 }
 

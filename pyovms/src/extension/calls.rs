@@ -46,7 +46,7 @@ pub(super) struct Node {
     is_stateful: bool,
     is_destroying: bool,
     pub(super) outputs: Vec<Output>,
-    /// Whether its last call took long.
+    /// Indicates that its last call took long.
     is_slow: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Calls {
 }
 
 thread_local! {
-    /// Whether this thread has printed the beginning of a line.
+    /// Indicates that this thread has printed the beginning of a line.
     static HAS_BEGUN_LINE: Cell<bool> = const { Cell::new(false) };
     /// The node whose code this thread runs.
     static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };

@@ -46,7 +46,7 @@ struct State {
     source: Option<Source>,
     /// Orders that are being run.
     running: usize,
-    /// When the last of them began, or ended.
+    /// Time at which the last of them began, or ended.
     moved: Instant,
     /// Orders that have ended since replies were sent.
     unsent: usize,
@@ -54,7 +54,7 @@ struct State {
     threads: usize,
     is_watch_asleep: bool,
     has_ended: bool,
-    /// Why, until the watch has seen it.
+    /// Error that ended the reading, until the watch has seen it.
     ended: Option<io::Error>,
 }
 

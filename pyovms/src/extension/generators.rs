@@ -21,7 +21,7 @@ struct Slot {
     /// Sets that it may give.
     credits: u32,
     is_running: bool,
-    /// Whether it is to be closed when it has run.
+    /// Indicates that it is to be closed when it has run.
     is_closing: bool,
 }
 

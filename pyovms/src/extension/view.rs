@@ -37,7 +37,7 @@ pub(super) struct View {
     /// Shape and strides of our bytes, one after the other.
     #[expect(dead_code, reason = "the buffer points at it")]
     dimensions: Box<[ffi::Py_ssize_t]>,
-    /// Whether others may write to it. What is made of an object is read-only, whatever that is.
+    /// Allows others to write to it. What is made of an object is read-only, whatever that is.
     is_writable: bool,
 }
 

@@ -33,7 +33,7 @@ const MAX_SHOWN: usize = 5;
 /// Settings of the server that the file has to go with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuthTerms {
-    /// Whether certificates of clients are verified.
+    /// Indicates that certificates of clients are verified.
     pub has_client_ca: bool,
     /// Port without TLS beside one that verifies certificates, such as `REST`.
     pub plain_port: Option<&'static str>,
@@ -50,10 +50,10 @@ pub enum AuthFileError {
         /// Error from the operating system.
         source: io::Error,
     },
-    /// It is larger than any should be.
+    /// More bytes than any such file should have.
     #[error("cannot use --auth {}: it has more than {MAX_FILE} bytes", .0.display())]
     Size(PathBuf),
-    /// It is not as such a file has to be. Values of the file are not in the texts.
+    /// Contents that are not as in such a file. Values of the file are not in the texts.
     #[error("cannot use --auth {}: {}", path.display(), listed(errors))]
     Contents {
         /// The file.
@@ -86,7 +86,7 @@ fn listed(errors: &[Diagnostic]) -> String {
 /// Identities, their credentials, and their rights.
 #[derive(Debug, Default)]
 pub struct AuthRules {
-    /// Whether health is open to anyone.
+    /// Opens health checks to anyone.
     pub(super) open_health: bool,
     /// Failed attempts of an address in a minute; 0 for any number.
     pub(super) max_failures: u32,

@@ -72,7 +72,7 @@ struct IdentityTable {
     tokens: Vec<Spanned<TokenTable>>,
     #[serde(default)]
     infer: Vec<Spanned<String>>,
-    /// That of `infer` if it is not there.
+    /// Patterns of servables whose metadata it may read; those of `infer` if absent.
     metadata: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     metrics: bool,

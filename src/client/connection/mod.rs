@@ -33,7 +33,7 @@ use super::{
 };
 use crate::tls::{ClientTls, ClientTlsError, ClientTlsOptions};
 
-/// How long an address is tried for another protocol.
+/// Time limit for probing an address for another protocol.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The header, or gRPC metadata, that says of which sequence a request is. Servers do not read it:
@@ -58,7 +58,7 @@ async fn first_bytes(address: &Address) -> io::Result<Vec<u8>> {
 /// Part of the paths of sequences.
 pub(super) const SEQUENCES: &str = "sequences";
 
-/// How to reach a server.
+/// Options of the connection to a server.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// The server's address.
@@ -69,7 +69,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Sent with every request; see [`header`](super::header).
     pub headers: HeaderMap,
-    /// How many calls will be in flight at once.
+    /// Number of calls that will be in flight at once.
     pub concurrency: usize,
     /// TLS, for an address that has it; the authorities of the system if `None`.
     pub tls: Option<ClientTls>,

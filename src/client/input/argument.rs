@@ -18,11 +18,11 @@ pub struct Argument {
     pub dtype: Option<DataType>,
     /// The shape to send in place of what model and value tell.
     pub shape: Option<Vec<usize>>,
-    /// Where the elements come from.
+    /// Source of the elements.
     pub source: ElementSource,
 }
 
-/// Where elements come from.
+/// Source of the elements of an input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ElementSource {
     /// The argument itself: JSON, or plain text for a string.
@@ -31,14 +31,14 @@ pub enum ElementSource {
     File {
         /// The file.
         path: PathBuf,
-        /// Its kind.
+        /// Kind of the file.
         kind: FileKind,
         /// The output, or array, to take of several.
         output: Option<String>,
     },
     /// Standard input. Where many values come, one in each line.
     Stdin {
-        /// Its kind; if left out, JSON, or what its first bytes tell.
+        /// Kind of the contents; if left out, JSON, or what the first bytes show.
         kind: Option<FileKind>,
         /// The output, or array, to take of several.
         output: Option<String>,
@@ -58,7 +58,7 @@ impl ElementSource {
     }
 }
 
-/// Why a text is no [`Argument`].
+/// Error of parsing an [`Argument`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     /// A file of a kind that is not read.

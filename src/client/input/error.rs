@@ -1,4 +1,4 @@
-//! Why inputs as given are none that the model takes.
+//! Errors of inputs that a model does not take as given.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::{
     tensor::{DataType, PartialShape, TensorError, images::DecodeError, values::ValueError},
 };
 
-/// Why no tensors can be made of what was given.
+/// Error of making tensors of the given inputs.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// A file, or standard input, cannot be read.
@@ -136,7 +136,7 @@ pub enum InputError {
     },
 }
 
-/// Why a value cannot become a tensor of an input.
+/// Error of converting a value to a tensor of an input.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
     /// Neither the server nor the argument tells the datatype.
@@ -207,9 +207,9 @@ pub enum ValueProblem {
     Pixels {
         /// The file.
         file: String,
-        /// Its width.
+        /// Width of the image.
         width: u32,
-        /// Its height.
+        /// Height of the image.
         height: u32,
         /// The most pixels.
         most: u64,

@@ -28,22 +28,22 @@ pub struct RequestLine {
     pub parameters: Parameters,
     /// The timestamp of the request.
     pub timestamp: Option<i64>,
-    /// How often a load sends the request, compared with others.
+    /// Frequency of the request in a load, relative to the others.
     pub weight: Option<f64>,
-    /// Whether values may name files.
+    /// Allows values to name files.
     pub takes_files: bool,
 }
 
-/// Why a line is no request.
+/// Error of parsing a line as a request.
 #[derive(Debug, thiserror::Error)]
 pub enum LineProblem {
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("found no JSON")]
     Json(#[source] serde_json::Error),
     /// Something beside the inputs is of another kind.
     #[error("cannot use `{key}`")]
     Field {
-        /// Its key.
+        /// Key of the value.
         key: &'static str,
         /// Error of the JSON parser.
         source: serde_json::Error,

@@ -13,10 +13,10 @@ use crate::{
     tensor::{DataType, MAX_RANK, Tensor},
 };
 
-/// How the object begins that is cut short if whoever wrote it was ended.
+/// Beginning of an object that is cut short if the process that wrote it was ended.
 const BEGIN: &str = r#"{"model_name":"#;
 
-/// Why an answer cannot be used.
+/// Error of an answer that cannot be used as input.
 #[derive(Debug, thiserror::Error)]
 pub enum PipedProblem {
     /// The text ends in the middle.
@@ -30,7 +30,7 @@ pub enum PipedProblem {
         /// The reason.
         source: BoxError,
     },
-    /// It has no outputs that tensors can hold.
+    /// No outputs that tensors can hold.
     #[error("it has no outputs with a datatype of tensors")]
     Nothing,
 }

@@ -208,7 +208,7 @@ pub enum InputRemark {
     Rounded {
         /// The name of the input.
         input: String,
-        /// Its datatype.
+        /// Datatype of the input.
         dtype: DataType,
     },
 }
@@ -492,7 +492,7 @@ impl fmt::Display for Counted {
 pub(super) struct RemarkListener {
     report: Option<Arc<Report>>,
     reported: Arc<Mutex<Vec<InputRemark>>>,
-    /// Whether any of many requests had an image; `None` before the first one.
+    /// Presence of an image in any of many requests; `None` before the first one.
     has_image: Arc<Mutex<Option<bool>>>,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Target<'a> {
     pub dtype: Option<DataType>,
     /// The shape of the argument.
     pub shape: Option<Vec<usize>>,
-    /// Whether the value keeps the shape that it has by itself, instead of taking the model's.
+    /// Keeps the shape that the value has by itself, instead of taking the model's.
     pub is_whole: bool,
 }
 

@@ -61,7 +61,7 @@ pub struct MetricDifference {
     pub interval: Option<(f64, f64)>,
     /// Verdict.
     pub difference: Difference,
-    /// Whether nothing can be said: the interval is too wide, or the windows do not agree.
+    /// Marks an inconclusive comparison: the interval is too wide, or the windows do not agree.
     pub uncertain: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Comparison {
     pub concurrency: Option<usize>,
     /// Requests a second in an open loop.
     pub target_rate: Option<f64>,
-    /// Whether the windows of one of the reports do not agree, so that their spread is no measure of chance.
+    /// Marks a comparison in which windows of a report do not agree, so that their spread is no measure of chance.
     pub unstable: bool,
     /// Metrics that both have.
     pub metrics: Vec<MetricDifference>,

@@ -44,7 +44,7 @@ pub struct LevelReport {
     pub client_load: f64,
     /// End of the measurement.
     pub end: LevelEnd,
-    /// Whether the windows agree; `None` if that is unknown, as of a single window.
+    /// Agreement of the windows; `None` if unknown, as of a single window.
     #[serde(default)]
     pub stable: Option<bool>,
     /// Number of windows that the figures are of.
@@ -148,7 +148,7 @@ pub struct ServerSplit {
 /// Text of an error, and how often it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// How often.
+    /// Number of occurrences.
     pub times: u64,
     /// The text.
     pub error: String,

@@ -46,7 +46,7 @@ pub enum TrafficKind {
 pub struct WeightedRequest {
     /// The request.
     pub request: Request,
-    /// How often it is sent, compared with the others.
+    /// Frequency, relative to the other requests.
     pub weight: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct Traffic<'a> {
     random: RefCell<StdRng>,
     /// Index of the next request, if they are sent one after the other.
     next: Cell<Option<usize>>,
-    /// Whether encoded steps of sequences are kept.
+    /// Keeps encoded steps of sequences.
     pub(super) keeps_steps: bool,
     model: ModelId,
 }

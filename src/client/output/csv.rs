@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Why an answer has no lines under the header of those before it.
+/// Error of an answer that has no lines under the header of those before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CsvError {
     /// An output that the first answer did not have.

@@ -64,7 +64,7 @@ pub struct Detections<'a> {
     pub output: &'a str,
     /// Things found on each image.
     pub images: Vec<Vec<Detection<'a>>>,
-    /// Whether the boxes are known to be left, top, right, and bottom.
+    /// Marks boxes that are known to be left, top, right, and bottom.
     pub has_corners: bool,
 }
 
@@ -260,7 +260,7 @@ struct BestScores<'a> {
     output: &'a str,
     /// Class and score of each box.
     best: Vec<(u64, Value<'a>)>,
-    /// Whether the scores of each box are shares of one.
+    /// Indicates that the scores of each box add up to one.
     are_shares: bool,
 }
 

@@ -15,11 +15,11 @@ use crate::{
 pub struct OfSequence {
     /// The id.
     pub id: u64,
-    /// How much of the sequence it is.
+    /// Part of the sequence that the response covers.
     pub part: ResponsePart,
 }
 
-/// How much of a sequence an answer is.
+/// Part of a sequence that a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsePart {
     /// A step whose place is not known.

@@ -9,16 +9,16 @@ use crate::tensor::{
     values::{Value, values},
 };
 
-/// How many elements are shown.
+/// Number of elements shown.
 const SHOWN: usize = 6;
 
-/// How many characters of a string are shown.
+/// Number of characters shown of a string.
 const SHOWN_OF_A_STRING: usize = 32;
 
-/// How many bytes are shown of what is neither a list of strings nor text.
+/// Number of bytes shown of contents that are neither a list of strings nor text.
 const SHOWN_OF_BYTES: usize = 16;
 
-/// How many digits of a number with a fraction are shown.
+/// Number of digits shown of a number with a fraction.
 const DIGITS: i32 = 6;
 
 /// An output in one row.
@@ -160,7 +160,7 @@ pub struct Ranked<'a> {
     pub score: Value<'a>,
 }
 
-/// Why an output has no best scores.
+/// Error of ranking an output.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopError {
     /// A single value.

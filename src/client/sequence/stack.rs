@@ -21,7 +21,7 @@ pub struct Stack {
     answers: Vec<ClientResponse>,
 }
 
-/// Why a step does not go with those before.
+/// Error of stacking a step on those before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StackError {
     /// Another shape or datatype.
@@ -135,7 +135,7 @@ fn check(name: &str, found: &Tensor, expected: &Tensor) -> Result<(), StackError
 pub(super) enum Places {
     /// Every element has this many bytes.
     Width(usize),
-    /// Where each element begins, and at last where the bytes end.
+    /// Offset of each element, and at last that of the end of the bytes.
     Starts(Vec<usize>),
 }
 

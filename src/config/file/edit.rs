@@ -9,10 +9,10 @@ use crate::diagnostic::Diagnostic;
 /// Error of an edit to a configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("{0}")]
     Syntax(Box<Diagnostic>),
-    /// It is no configuration file.
+    /// JSON that is no configuration file.
     #[error("found no list of models in it; expected an object with model_config_list")]
     NoList,
     /// The name is there already, with another path or setting.

@@ -6,7 +6,7 @@ use jsonc_parser::ast::Value;
 
 use super::{read_regular, syntax::Source};
 
-/// Its name.
+/// Name of the configuration file in its folder.
 const CONFIG: &str = "config.json";
 
 /// Keys that a configuration file has, and other files of that name, such as those of models, do not.

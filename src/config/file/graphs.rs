@@ -33,7 +33,7 @@ pub struct GraphConfig {
     pub graph_path: PathBuf,
     /// The file with the models of the graph, resolved; it need not be there.
     pub subconfig: PathBuf,
-    /// How the workers of its Python nodes are run.
+    /// Options of the workers of its Python nodes.
     pub workers: WorkerOptions,
     /// Position in the server's configuration file.
     pub place: FilePosition,

@@ -49,7 +49,7 @@ pub struct Defaults {
     pub flags: Arc<Flags>,
     /// Memory budget of requests and responses.
     pub budget: Budget,
-    /// Its part for the compiled models of batches.
+    /// Part of the memory budget for the compiled models of batches.
     pub batch_budget: Budget,
     /// Threads that models run on; no flag sets it.
     pub placement: Placement,
@@ -60,7 +60,7 @@ pub struct Defaults {
 pub struct FileConfig {
     /// The models, in the order of the file.
     pub models: Vec<ModelEntry>,
-    /// Where the base paths of models are.
+    /// Base paths of the models.
     pub base_paths: Vec<BasePath>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
@@ -105,11 +105,11 @@ impl FileConfig {
 pub struct BasePath {
     /// Name of the model.
     pub model: String,
-    /// Its position.
+    /// Position of the base path.
     pub place: FilePosition,
     /// Positions of all keys of the model.
     pub keys: FilePositions,
-    /// Whether it goes through `..`, which is not accepted.
+    /// Marks a path through `..`, which is not accepted.
     pub goes_up: bool,
 }
 
@@ -159,7 +159,7 @@ pub struct RepeatedName {
 /// Error that makes a file unusable as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// File that cannot be read.
     #[error("cannot read the configuration file {}", path.display())]
     Read {
         /// The file.
@@ -167,17 +167,17 @@ pub enum FileError {
         /// Error from the operating system.
         source: std::io::Error,
     },
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("The file is not valid json - the configuration file {}:{error}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Its text.
+        /// Text of the file.
         text: String,
         /// Error at the position at which the JSON becomes invalid.
         error: Box<Diagnostic>,
     },
-    /// It is JSON with other keys and values than a configuration file has.
+    /// JSON with other keys and values than a configuration file has.
     #[error(
         "The file is not valid json for a configuration - the configuration file {} has {}",
         path.display(),
@@ -186,7 +186,7 @@ pub enum FileError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// Its text.
+        /// Text of the file.
         text: String,
         /// All errors, in file order; never empty.
         errors: Vec<Diagnostic>,

@@ -27,7 +27,7 @@ pub struct PipelineConfig {
     pub demultiply_count: Option<i32>,
     /// Result of a request in which a demultiplexer has nothing to split.
     pub empty_results: EmptyResults,
-    /// How the workers of its Python nodes are run.
+    /// Options of the workers of its Python nodes.
     pub workers: WorkerOptions,
     /// Position in the file: that of the entry and those of its keys.
     pub places: FilePositions,
@@ -102,7 +102,7 @@ impl NodeConfig {
 pub enum NodeKind {
     /// A model of the same file.
     Model {
-        /// Its name.
+        /// Name of the model.
         model_name: String,
         /// Version; the default one at the time of each request if `None`.
         version: Option<i64>,
@@ -125,7 +125,7 @@ pub struct Connection {
     pub node_name: String,
     /// The alias of that node's output.
     pub data_item: String,
-    /// Whether type and axes are converted to those of the input.
+    /// Converts type and axes to those of the input.
     pub convert: bool,
     /// Position in the file.
     pub place: FilePosition,

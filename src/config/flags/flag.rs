@@ -27,11 +27,11 @@ pub struct Flag {
     pub kind: FlagKind,
     /// Minimum of a number.
     pub least: u32,
-    /// Whether a value may begin with a hyphen.
+    /// Allows a value to begin with a hyphen.
     pub takes_hyphen: bool,
     /// Reach of the flag.
     pub scope: FlagScope,
-    /// Whether the key of that name has a form of its own in the configuration file.
+    /// Marks a flag whose key has a form of its own in the configuration file.
     pub own_form: bool,
     /// The value if it is not given; `None` if there is none, or it depends on other things.
     pub default: fn() -> Option<Value>,

@@ -15,7 +15,7 @@ const OF_MODELS: [&str; 3] = ["model_name", "model_path", "model_repository_path
 /// Paths of models on the command line.
 pub(super) struct PathArguments {
     pub(super) paths: Vec<PathBuf>,
-    /// Whether the server is for this machine unless addresses are given.
+    /// Restricts the server to this machine unless addresses are given.
     pub(super) is_local: bool,
 }
 

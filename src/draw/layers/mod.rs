@@ -42,7 +42,7 @@ pub(super) struct Layer {
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) what: What,
-    /// How many of the levels of its row it is within.
+    /// Number of the levels of its row that it is within.
     pub(super) depth: usize,
     /// Neighbours in the row above and in the row below.
     pub(super) above: Vec<usize>,

@@ -18,7 +18,7 @@ use crate::{
     task,
 };
 
-/// How a check went, and what it has found besides.
+/// Outcome of a check, and its other findings.
 pub(super) type Checked = (Result<pipeline::CheckedPipeline, Diagnostics>, Finds);
 
 /// Findings of a check.

@@ -32,7 +32,7 @@ pub(super) struct Script {
     pub(super) path: PathBuf,
     /// Fingerprint of the file and of the modules beside it.
     files: Fingerprint,
-    /// When these were written, as far as it was looked at.
+    /// Modification times of these files, as far as known.
     written: Mutex<Written>,
 }
 

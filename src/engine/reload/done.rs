@@ -11,11 +11,11 @@ use crate::{
 pub(super) struct Done {
     pub(super) changed: bool,
     pub(super) errors: Vec<ReloadError>,
-    /// Whether it was a new configuration file that was brought into effect.
+    /// Indicates that a new configuration file was brought into effect.
     pub(super) new_file: bool,
-    /// Whether the configuration can be read again, and says what is served.
+    /// Indicates that the configuration can be read again, and is the one that is served.
     pub(super) is_mended: bool,
-    /// Whether the files with the models of graphs were read.
+    /// Indicates that the files with the models of graphs were read.
     pub(super) has_looked: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.
     pub(super) held: Vec<(String, String)>,

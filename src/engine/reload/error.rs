@@ -23,9 +23,9 @@ pub enum ReloadError {
     Entry {
         /// The model's name.
         name: String,
-        /// Where the entry is, or what is wrong in it.
+        /// Place of the entry, or the error in it.
         place: String,
-        /// Why.
+        /// Reason.
         #[source]
         reason: EntryError,
     },
@@ -53,7 +53,7 @@ pub enum ReloadError {
     Graph {
         /// The graph's name.
         name: String,
-        /// Why.
+        /// Reason.
         error: LoadError,
     },
     /// The file with the models of a graph is refused.
@@ -61,7 +61,7 @@ pub enum ReloadError {
     Subconfig {
         /// The graph's name.
         graph: String,
-        /// Why.
+        /// Reason.
         #[source]
         source: FileError,
     },
@@ -106,7 +106,7 @@ pub enum ReloadError {
     Type {
         /// The model's name.
         model: String,
-        /// Whether it was configured before.
+        /// Indicates that it was configured before.
         before: bool,
     },
 }

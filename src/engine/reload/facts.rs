@@ -269,7 +269,7 @@ impl Sources for Facts {
     }
 }
 
-/// Says what a version that does not serve is doing.
+/// Describes the state of a version that does not serve.
 fn state(status: &crate::model::Status) -> String {
     match (status.state, &status.failure) {
         (_, Some(failure)) => failure.to_string(),

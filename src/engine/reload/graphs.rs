@@ -41,7 +41,7 @@ pub(super) struct Graphs {
     limits: GraphLimits,
     /// Look-up of models and pipelines for nodes.
     servables: Arc<dyn Servables>,
-    /// Whether errors of Python nodes are hidden from clients.
+    /// Hides errors of Python nodes from clients.
     is_silent: bool,
     known: BTreeMap<String, Known>,
     pub(super) loads: Loads<GraphLoad>,
@@ -67,7 +67,7 @@ struct Known {
 struct Due {
     config: GraphConfig,
     graph: Arc<Graph>,
-    /// Whether something is another one than before.
+    /// Indicates a change since the load before.
     changes: bool,
     /// Taken by its load, which drops it at its end.
     loading: Option<Arc<HandlerLoad>>,

@@ -14,7 +14,7 @@ use crate::{
 /// Models that are given the flags one by one.
 pub(super) struct PerModel<'a> {
     source: &'a PathSource,
-    /// Whether the flags are for several models, now or later.
+    /// Marks flags for several models, now or later.
     is_shared: bool,
     /// Models with sequences, as `--stateful` asks for.
     stateful: Vec<String>,
@@ -88,7 +88,7 @@ impl<'a> PerModel<'a> {
         model
     }
 
-    /// Says which models `--stateful` is for; returns a warning if it is for none of them.
+    /// Logs which models `--stateful` is for; returns a warning if it is for none of them.
     pub(super) fn end(self) -> Option<String> {
         if self.source.model.stateful.is_none() || self.stateless.is_empty() {
             return None;

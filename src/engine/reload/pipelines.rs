@@ -29,7 +29,7 @@ pub(super) struct Pipelines {
     limits: PipelineLimits,
     known: BTreeMap<String, Known>,
     libraries: Libraries,
-    /// Whether errors of Python nodes are hidden from clients.
+    /// Hides errors of Python nodes from clients.
     is_silent: bool,
     pub(super) checks: Loads<PipelineCheck>,
 }
@@ -55,11 +55,11 @@ struct Known {
 /// A pipeline that is to be checked.
 struct Due {
     basis: Basis,
-    /// Whether the configuration is another one.
+    /// Indicates a change of the configuration.
     changes: bool,
-    /// Whether the code of a custom node is another one, such as that of a handler.
+    /// Indicates a change of the code of a custom node, such as that of a handler.
     is_other_code: bool,
-    /// Whether it has failed, and somebody wants it to be tried again.
+    /// Marks a failed check that is repeated on request.
     is_asked: bool,
     /// Identity of this check.
     number: Arc<HandlerLoad>,

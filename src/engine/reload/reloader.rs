@@ -50,7 +50,7 @@ pub struct Reloader {
     subconfigs: Subconfigs,
     /// Servable of the flags, if there is no file.
     only: Option<Only>,
-    /// Whether errors of Python code are hidden from clients.
+    /// Hides errors of Python code from clients.
     is_silent: bool,
     /// Contents of the folders of models at the last pass.
     surveys: KnownSurveys,
@@ -58,7 +58,7 @@ pub struct Reloader {
     reported: HashSet<String>,
     /// Errors of the files of graphs when they were looked at last, which not every pass does.
     unread: Option<String>,
-    /// Whether the configuration could be read at the last pass.
+    /// Indicates that the configuration could be read at the last pass.
     is_readable: bool,
 }
 

@@ -27,11 +27,11 @@ pub(super) struct Basis {
     pub(super) models: Vec<Weak<Loaded>>,
 }
 
-/// How the definition that serves stands before a check.
+/// State of the serving definition before a check.
 pub(super) enum Before {
     /// There is none, or it goes if the check fails: it is what is checked, with other models.
     Goes,
-    /// Its models are what they were, so that it may go on.
+    /// The models are what they were, so that the definition may go on.
     Stays,
     /// Some of its models are others by now: it has to be checked as well before it goes on.
     Again(Box<(Basis, Facts)>),
@@ -43,7 +43,7 @@ pub(super) enum Left {
     Nothing,
     /// The definition that serves, as it is.
     Same,
-    /// It is sound with its present models as well.
+    /// The definition that serves, valid with its present models as well.
     Sound(Box<(Basis, pipeline::CheckedPipeline, Finds)>),
 }
 

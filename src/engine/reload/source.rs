@@ -16,7 +16,7 @@ use crate::{
     task,
 };
 
-/// How often a file that cannot be read is tried: it may be just being written.
+/// Number of attempts to read a file, which may be just being written.
 const TRIES: u32 = 3;
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(10);

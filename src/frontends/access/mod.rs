@@ -118,7 +118,7 @@ impl AccessLog {
     }
 }
 
-/// How a request came.
+/// Protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(crate) enum Protocol {
     /// gRPC.
@@ -147,7 +147,7 @@ pub(crate) struct Note {
     identity: OnceLock<Arc<Identity>>,
     servable: OnceLock<String>,
     version: OnceLock<i64>,
-    /// Where the spans of the request begin, if it is traced.
+    /// Parent context of the spans of the request, if it is traced.
     trace: Option<TraceContext>,
 }
 
@@ -157,12 +157,12 @@ impl Note {
         extensions.get().cloned()
     }
 
-    /// Says who has sent it.
+    /// Records the sender.
     pub(super) fn identified(&self, identity: &Arc<Identity>) {
         let _ = self.identity.set(Arc::clone(identity));
     }
 
-    /// Says how long the body was.
+    /// Adds to the received bytes of the body.
     pub(super) fn received(&self, bytes: u64) {
         self.received.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -182,7 +182,7 @@ pub(super) fn trace(extensions: &Extensions) -> Option<TraceContext> {
     Note::of(extensions)?.trace.clone()
 }
 
-/// Where the version is noted when it is known.
+/// Note of a request, to which the version is added when it is known.
 pub(super) struct Seen(Option<Arc<Note>>);
 
 impl Seen {

@@ -16,9 +16,9 @@ pub(crate) enum Peer {
     Address(SocketAddr),
     /// A process of this machine, over a Unix socket.
     Unix {
-        /// Its user id.
+        /// User id of the process.
         user: u32,
-        /// Its process id when it connected, as far as the system has one.
+        /// Process id at the time of the connection, as far as the system has one.
         process: Option<i32>,
     },
 }

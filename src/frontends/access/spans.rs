@@ -55,7 +55,7 @@ pub(super) fn begin<B>(
     Some(span)
 }
 
-/// Says in the span what became of a request.
+/// Records the outcome of a request in its span.
 pub(super) fn end(span: &mut TraceSpan, record: &Record) {
     if let Some(model) = &record.model {
         span.set("ovms.servable", model.clone());

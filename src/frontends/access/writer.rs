@@ -93,7 +93,7 @@ struct Lines {
     out: Box<dyn Write + Send>,
     /// Whole lines that are still to be written.
     gathered: Vec<u8>,
-    /// Whether a part of a line is written last.
+    /// Indicates that the last write ended within a line.
     is_torn: bool,
     open: Open,
     lost: Arc<AtomicU64>,
@@ -172,7 +172,7 @@ impl Lines {
         }
     }
 
-    /// Says how many lines were lost, now and then.
+    /// Warns of lost lines, with their number, now and then.
     fn warn(&mut self) {
         if self.lost.load(Ordering::Relaxed) == 0
             || self

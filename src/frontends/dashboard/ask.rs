@@ -21,18 +21,18 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Which servables are asked for.
+/// Selection of servables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ask {
     /// The only one, by its whole name.
     pub(super) name: Option<String>,
     /// A part of their names, in small letters; all if it is empty.
     pub(super) part: String,
-    /// Where they stand; wherever if `None`.
+    /// Condition of the servables; any if `None`.
     pub(super) condition: Option<Condition>,
-    /// How many of those found are passed over.
+    /// Number of matches to skip.
     pub(super) offset: usize,
-    /// How many of the rest are included.
+    /// Maximum number of matches to include after those.
     pub(super) limit: usize,
 }
 

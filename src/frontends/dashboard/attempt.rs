@@ -19,18 +19,18 @@ const MAX_WRITTEN: usize = 64;
 /// Placeholder for a text.
 const SOME_TEXT: &str = "some text";
 
-/// How the browser has reached the server, which is how its user does.
+/// Address at which the browser has reached the server, which is how its user does.
 pub(super) struct Address {
     host: String,
     port: Option<u16>,
     rest_port: Option<u16>,
-    /// Where REST is; `None` if there is none.
+    /// Address of REST; `None` if there is none.
     rest: Option<String>,
     /// Unix sockets of gRPC and REST, which count where there is no port.
     sockets: [Option<String>; 2],
-    /// Whether the ports of gRPC and REST have TLS.
+    /// Use of TLS on the ports of gRPC and REST.
     tls: [bool; 2],
-    /// Whether it is the port that takes requests.
+    /// Indicates that it is the port that takes requests.
     is_rest: bool,
 }
 

@@ -48,7 +48,7 @@ use crate::{
 /// The families that it shows, which are to be counted whether there is a page of figures or not.
 pub const COUNTED: [Family; 2] = [Family::RequestTime, Family::NodeTime];
 
-/// How long a page waits for the list of devices; one that comes later is on the next page.
+/// Time that a page waits for the list of devices; one that comes later is on the next page.
 const DEVICES: Duration = Duration::from_secs(5);
 
 /// State of the page: the engine, and data kept between calls.
@@ -61,14 +61,14 @@ pub(super) struct Dashboard {
     started_ms: u64,
     /// Asked for when somebody first looks, since it opens what belongs to each of them.
     devices: SetOnce<Vec<Device>>,
-    /// Whether that was asked.
+    /// Indicates that the devices have been asked for.
     is_asked: AtomicBool,
     images: Arc<Images>,
     port: Option<u16>,
     rest_port: Option<u16>,
     /// Unix sockets of gRPC and REST, as `unix:PATH`.
     sockets: [Option<String>; 2],
-    /// Whether the ports of gRPC and REST have TLS.
+    /// Use of TLS on the ports of gRPC and REST.
     tls: [bool; 2],
     /// The one that it is looked at through.
     looked_through: HttpPort,

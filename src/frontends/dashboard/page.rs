@@ -145,7 +145,7 @@ pub(super) struct ServablePage<'a> {
 pub(super) struct ServableCard<'a> {
     pub(super) view: &'a View,
     pub(super) address: &'a Address,
-    /// Whether it is open even if nobody is needed.
+    /// Opens the card even if it needs nobody's attention.
     pub(super) open: bool,
 }
 

@@ -273,7 +273,7 @@ pub(in crate::frontends) fn of_browser(
     (headers, text).into_response()
 }
 
-/// Says that there is another answer for those who accept something else.
+/// Adds the header `vary`: clients that accept something else get another answer.
 fn varying(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::VARY, HeaderValue::from_static("accept"));

@@ -29,7 +29,7 @@ pub(super) struct State {
     bounds_us: &'static [u64],
     /// Number of the last sample of the history.
     tick: u64,
-    /// How many servables are as asked for.
+    /// Number of servables that match the query.
     pub(super) found: usize,
     offset: usize,
     limit: usize,
@@ -66,7 +66,7 @@ pub(super) struct Device {
     pub(super) full_name: Option<String>,
 }
 
-/// Whether the server takes requests.
+/// Readiness of the server for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -74,9 +74,9 @@ pub(super) enum Readiness {
     /// The first load is in progress.
     Loading,
     Ready,
-    /// It takes requests, and something that it serves fails all of them.
+    /// The server takes requests, and something that it serves fails all of them.
     Failing,
-    /// It ends.
+    /// The server ends.
     Stopping,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Totals {
     pub(super) sequences: usize,
 }
 
-/// How many servables stand where.
+/// Number of servables in each condition.
 #[derive(Debug, Default)]
 pub(super) struct Conditions([usize; Condition::VARIANTS.len()]);
 
@@ -158,14 +158,14 @@ pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
     servables
 }
 
-/// Says that what is served is not what is configured, and why.
+/// Describes why what is served is not what is configured.
 fn notice_of_config(failure: &ConfigFailure) -> String {
     let reason = shortened(&failure.reason, LONGEST_NOTICE);
     let since = failure.since();
     format!("What is served is not what the configuration says, since {since}: {reason}")
 }
 
-/// Says how many servables fail, and why the first of them does.
+/// Describes how many servables fail, and why the first of them does.
 fn notice_of_failing(servables: &[(Condition, Servable)], count: usize) -> String {
     let mut text = match count {
         1 => "1 servable fails requests.".to_owned(),

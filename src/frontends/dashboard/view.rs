@@ -41,7 +41,7 @@ pub(super) struct View {
     pub(super) condition: Condition,
     /// A text that is another one when anything but figures is.
     pub(super) revision: String,
-    /// Why there are no versions, if there are none.
+    /// Reason why there are no versions, if there are none.
     pub(super) failure: Option<String>,
     /// The figures of all versions together.
     #[serde(flatten)]
@@ -50,15 +50,15 @@ pub(super) struct View {
     pub(super) recent: RecentFigures,
     /// Requests that wait for an infer request of a model; those in flight of a pipeline or graph.
     pub(super) queue: usize,
-    /// How many sequences live, if there can be any.
+    /// Number of live sequences, if there can be any.
     pub(super) sequences: Option<usize>,
-    /// How many runs and streams of a graph are in progress.
+    /// Number of runs and streams of a graph in progress.
     pub(super) streams: Option<usize>,
     /// The nodes of a pipeline or graph, with the times of their runs.
     pub(super) nodes: Vec<NodeView>,
     /// The newest first.
     pub(super) versions: Vec<Version>,
-    /// How many versions are left out.
+    /// Number of versions left out.
     #[serde(skip)]
     pub(super) more_versions: usize,
     /// Facts about the version that is served by default.
@@ -76,24 +76,24 @@ pub(super) enum Kind {
     Graph,
 }
 
-/// Where a servable stands; what needs somebody first.
+/// Condition of a servable; those that need attention first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, strum::Display, EnumString, VariantArray,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Condition {
-    /// It serves, and too many of its recent requests have failed within the server.
+    /// The servable serves, and too many of its recent requests have failed within the server.
     Failing,
-    /// It does not serve, since something has failed.
+    /// The servable does not serve, since something has failed.
     Failed,
-    /// It serves, and something else of it has failed, or a request lately.
+    /// The servable serves, and something else of it has failed, or a request lately.
     Warning,
-    /// It is about to serve.
+    /// The servable is about to serve.
     Loading,
-    /// It serves.
+    /// The servable serves.
     Ready,
-    /// It serves no more.
+    /// The servable serves no more.
     Retired,
 }
 
@@ -104,16 +104,16 @@ pub(super) struct Version {
     pub(super) number: i64,
     pub(super) state: &'static str,
     pub(super) failure: Option<String>,
-    /// Why a request has failed lately.
+    /// Error of a request that has failed recently.
     pub(super) last_error: Option<String>,
-    /// Whether too many have.
+    /// Indicates that too many requests have failed recently.
     #[serde(skip)]
     pub(super) is_failing: bool,
     #[serde(skip)]
     pub(super) runs: Option<Runs>,
     #[serde(flatten, serialize_with = "counts")]
     figures: Figures,
-    /// How many sequences live, if there can be any.
+    /// Number of live sequences, if there can be any.
     sequences: Option<usize>,
 }
 
@@ -132,12 +132,12 @@ pub(super) struct Runs {
 pub(super) struct Loaded {
     pub(super) inputs: Vec<Tensor>,
     pub(super) outputs: Vec<Tensor>,
-    /// How many inputs are left out.
+    /// Number of inputs left out.
     pub(super) more_inputs: usize,
-    /// How many outputs are left out.
+    /// Number of outputs left out.
     pub(super) more_outputs: usize,
     pub(super) is_stateful: bool,
-    /// Whether tensors are split on the way, so that not every request of the right shapes fits.
+    /// Marks a servable that splits tensors on the way, so that not every request of the right shapes fits.
     pub(super) is_split: bool,
 }
 

@@ -160,7 +160,7 @@ impl Access {
         self.trail.is_some()
     }
 
-    /// Says what the request is about, for the audit log.
+    /// Records the target of the request for the audit log.
     pub(in crate::frontends) fn about(&self, target: &str) {
         if let Some(trail) = &self.trail {
             trail.about(target);

@@ -35,7 +35,7 @@ pub struct AuditLog(Arc<AuditFile>);
 #[derive(Debug)]
 struct AuditFile {
     path: PathBuf,
-    /// Whether the last write has left a part of a line.
+    /// Indicates that the last write has left a part of a line.
     is_torn: Mutex<bool>,
 }
 

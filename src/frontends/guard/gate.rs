@@ -63,7 +63,7 @@ pub(in crate::frontends) struct Caller {
 /// An identity that was found.
 #[derive(Debug)]
 struct Recent {
-    /// That of the rules by which it was found.
+    /// Generation of the rules by which it was found.
     generation: u64,
     /// Digest of its key or token; `None` if it was found by the certificate.
     digest: Option<KeyDigest>,

@@ -55,7 +55,7 @@ impl FromRequestParts<RestShared> for RestContext {
 pub(in crate::frontends) enum PathRule {
     /// The same for all that the path stands for.
     Of(Rule),
-    /// That of what the path says in its own way.
+    /// Rule that depends on the rest of the path.
     Read(fn(&Uri) -> Rule),
 }
 

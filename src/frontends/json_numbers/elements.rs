@@ -43,7 +43,7 @@ pub(in crate::frontends) struct Elements {
     count: usize,
     /// The lengths of the lists of each level, as far as one of that level has ended.
     lengths: Vec<Option<usize>>,
-    /// How deep the elements are.
+    /// Depth of the elements.
     rank: Option<usize>,
 }
 

@@ -23,10 +23,10 @@ use crate::{
 
 pub(super) use elements::{Elements, Rules, is_base64};
 
-/// Why a text cannot be the elements of a tensor.
+/// Error of reading a text as the elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum JsonError {
-    /// It is no JSON.
+    /// Text that is no JSON.
     #[error("malformed JSON")]
     Syntax,
     /// Lists within lists within lists.
@@ -85,7 +85,7 @@ impl JsonError {
     }
 }
 
-/// Says what is wrong with a body, if it is no JSON or no object; `None` if it is one.
+/// Returns the error of a body that is no JSON or no object; `None` if it is an object.
 pub(super) fn no_object(body: &[u8]) -> Option<Error> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Some(not_json("The document is empty.", 0));

@@ -262,7 +262,7 @@ fn error(text: &[u8], dtype: DataType, unfit: Unfit) -> ValueError {
     }
 }
 
-/// Why a number is no element of a type.
+/// Reason why a number is no element of a type.
 #[derive(Debug, Clone, Copy)]
 enum Unfit {
     Kind,

@@ -265,7 +265,7 @@ fn check_is_text(name: &str, tensor: &Tensor, hint: &str) -> Result<()> {
     }
 }
 
-/// How clients get bytes.
+/// Hints for getting bytes.
 const BINARY_OUTPUT: &str = "ask for the output with the parameter binary_data";
 const INFER_INSTEAD: &str = "ask for it with infer, as binary data";
 

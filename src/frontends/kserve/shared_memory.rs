@@ -128,7 +128,7 @@ pub(crate) async fn post_unregister(context: RestContext, RegionName(name): Regi
     unregister(&context.engine, &name);
 }
 
-/// Why regions of devices cannot be registered.
+/// Text of the error that regions of devices cannot be registered.
 pub(super) const CUDA: &str =
     "CUDA shared memory; register system shared memory, or send tensors with the request";
 

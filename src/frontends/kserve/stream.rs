@@ -234,7 +234,7 @@ async fn before_drain<F: Future>(
 struct MessageIntake {
     budget: Budget,
     memory: Result<Arc<SharedMemory>, NoRegions>,
-    /// Where their spans begin, if the stream is traced.
+    /// Parent context of their spans, if the stream is traced.
     trace: Option<TraceContext>,
     /// The priority that came with the call; requests without one have it in their parameters.
     priority: Option<Priority>,

@@ -37,7 +37,7 @@ const ORIGIN: RequestOrigin = RequestOrigin {
 /// The methods of a sequence.
 pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
 
-/// How many sequences a list has, unless its query says otherwise.
+/// Number of sequences of a list, unless its query sets another one.
 const USUAL_SEQUENCES: usize = 1000;
 
 /// The most sequences of a list.

@@ -38,7 +38,7 @@ struct Thinner {
     period: i64,
     start: Timestamp,
     end: Timestamp,
-    /// Whether packets get the time of their period; only `SYNC`.
+    /// Gives packets the time of their period; only `SYNC`.
     moves: bool,
     /// Timestamp before which packets are dropped; only `ASYNC`.
     next: Timestamp,

@@ -163,9 +163,9 @@ struct DraftNode {
     outputs: Vec<Option<usize>>,
     side_inputs: Vec<usize>,
     side_outputs: Vec<Option<usize>>,
-    /// Whether its loopback is invalid, which is reported.
+    /// Indicates that its loopback is invalid, which is reported.
     is_loopback_wrong: bool,
-    /// Whether its input details are invalid, which is reported.
+    /// Indicates that its input details are invalid, which is reported.
     are_infos_wrong: bool,
 }
 

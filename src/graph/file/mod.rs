@@ -43,7 +43,7 @@ pub struct GraphSpec {
     pub executors: Vec<ExecutorEntry>,
     /// Maximum number of packets in a queue, with its position.
     pub max_queue_size: Option<(i32, usize)>,
-    /// Whether a deadlock caused by full queues is an error.
+    /// Makes a deadlock caused by full queues an error.
     pub report_deadlock: bool,
     /// Input stream handler of nodes without one.
     pub handler: Option<HandlerEntry>,
@@ -76,7 +76,7 @@ pub struct NodeEntry {
     pub workers: Vec<WorkerOptionEntry>,
     /// Position of the path of its handler, of a Python node.
     pub handler_place: Option<FilePosition>,
-    /// Whether no errors have been found in its ports so far.
+    /// Indicates that no errors have been found in its ports so far.
     pub is_sound: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct PortEntry {
 pub struct InfoEntry {
     /// Tag and index of the input.
     pub tag_index: String,
-    /// Whether it is the end of a back edge.
+    /// Marks the end of a back edge.
     pub back_edge: bool,
     /// Position of the back edge flag.
     pub at: usize,

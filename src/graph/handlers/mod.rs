@@ -25,7 +25,7 @@ pub(in crate::graph) enum Look {
 #[derive(Debug)]
 pub(in crate::graph) struct Policy {
     handler: InputHandler,
-    /// Whether the node also runs at timestamps without a packet, once they are settled.
+    /// Runs the node also at timestamps without a packet, once they are settled.
     wants_bounds: bool,
     /// Timestamp processed last.
     processed: Timestamp,

@@ -214,7 +214,7 @@ pub(super) struct Line {
     pub(super) bound: Timestamp,
     /// Highest timestamp of a sent packet; [`Timestamp::UNSET`] if none was.
     pub(super) last: Timestamp,
-    /// Whether any timestamp is allowed: all consumers ignore them.
+    /// Allows any timestamp: all consumers ignore them.
     is_timeless: bool,
     /// Number of full queues among those it feeds.
     pub(super) full: usize,

@@ -93,7 +93,7 @@ pub(super) struct Ticket {
     /// Step to call.
     pub(super) step: CalculatorStep,
     number: u64,
-    /// Whether the run had failed when the job began: its outcome is ignored.
+    /// Indicates that the run had failed when the job began: its outcome is ignored.
     is_late: bool,
 }
 

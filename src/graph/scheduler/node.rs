@@ -45,9 +45,9 @@ pub(super) struct Node {
     pub(super) first_flight: u64,
     /// Number of `flights` that have not ended.
     pub(super) in_flight: usize,
-    /// Whether it waits for room in a queue that it feeds.
+    /// Indicates that it waits for room in a queue that it feeds.
     pub(super) is_blocked: bool,
-    /// Whether it is to be closed as soon as no step is in flight.
+    /// Indicates that it is to be closed as soon as no step is in flight.
     pub(super) is_stopped: bool,
     /// Timestamp of the next `Process` of a node without inputs.
     pub(super) next: Timestamp,
@@ -63,7 +63,7 @@ pub(super) struct Gate {
     pub(super) limit: usize,
     pub(super) is_full: bool,
     pub(super) is_back_edge: bool,
-    /// Whether the bound was raised to resolve a stall: earlier packets are dropped.
+    /// Indicates that the bound was raised to resolve a stall: earlier packets are dropped.
     pub(super) is_forced: bool,
 }
 

@@ -204,7 +204,7 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
     })
 }
 
-/// Says that a batch is of another size.
+/// Returns the error of a batch of another size.
 fn unfit_batch(expected: &TensorInfo, size: impl Display, actual: impl Display) -> Error {
     refused(
         expected,
@@ -212,7 +212,7 @@ fn unfit_batch(expected: &TensorInfo, size: impl Display, actual: impl Display) 
     )
 }
 
-/// Says that a shape is another one.
+/// Returns the error of a shape that does not fit.
 fn unfit_shape(expected: &TensorInfo, actual: impl Display) -> Error {
     let shape = &expected.shape;
     refused(
@@ -252,7 +252,7 @@ fn check_data(
     ))
 }
 
-/// Says that there are more or fewer values than the shape has elements.
+/// Returns the error of more or fewer values than the shape has elements.
 fn count_error(expected: &TensorInfo, shape: &[usize], actual: usize, dialect: Dialect) -> Error {
     let unit = match dialect {
         Dialect::KServe => " values",

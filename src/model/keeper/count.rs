@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Keeper, Version};
 use crate::{error::Result, store::StoredSequence};
 
-/// How often the store is asked how many sequences it has.
+/// Interval at which the store is asked for the number of its sequences.
 pub(super) const PERIOD: Duration = Duration::from_secs(5);
 
 impl Keeper {

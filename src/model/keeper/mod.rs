@@ -40,8 +40,8 @@ use crate::{
 /// States that are stored at once.
 const AT_ONCE: usize = 32;
 
-/// How often something is tried that others may undo meanwhile: to store what is left of an instance that goes, and
-/// to own a sequence.
+/// Maximum number of attempts at what others may undo meanwhile: to store what is left of an instance that goes,
+/// and to own a sequence.
 const ROUNDS: usize = 100;
 
 /// The turn of a request in a sequence of a model.
@@ -54,11 +54,11 @@ pub(crate) struct Ownership {
     epoch: u64,
     /// Number of steps behind the state here.
     step: u64,
-    /// Whether the record says that steps may have been answered which are not stored.
+    /// Indicates that, by the record, steps may have been answered that are not stored.
     ahead: bool,
     /// The life of this server in which the record was told so.
     life: Option<u64>,
-    /// Whether the state here is newer than the stored one.
+    /// Indicates that the state here is newer than the stored one.
     unsaved: bool,
     /// The last answer, if its request had a key.
     answer: Option<StoredAnswer>,
@@ -92,15 +92,15 @@ impl LiveState {
 pub struct Keeper {
     store: SequenceStore,
     durability: SequenceDurability,
-    /// How long a record stays unused.
+    /// Time for which an unused record is kept.
     idle: Option<Duration>,
-    /// Whether sequences have lately gone from server to server, so that what is here is likely to be old.
+    /// Indicates that sequences have lately moved between servers, so that what is here is likely to be old.
     hops: AtomicBool,
 }
 
 /// Outcome of an attempt to have the state of a sequence here.
 enum Owned {
-    /// It is here; how long ago the last step was stored, if it has just come from the store.
+    /// The state is here; how long ago the last step was stored, if it has just come from the store.
     Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),

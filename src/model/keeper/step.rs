@@ -25,7 +25,7 @@ use crate::{
     tensor::TensorMap,
 };
 
-/// How often a step is run again after another server has taken its sequence over.
+/// Maximum number of repetitions of a step after another server has taken its sequence over.
 const ROUNDS: usize = 4;
 
 /// A request to a sequence.
@@ -36,7 +36,7 @@ pub(crate) struct StepRequest {
     pub(crate) selection: Selection,
     /// The idempotency key, if it has one.
     pub(crate) key: Option<String>,
-    /// When it came.
+    /// Time of arrival.
     pub(crate) arrived: Instant,
     /// Place of a sequence that begins.
     pub(crate) place: Option<ClientPlace>,
@@ -52,9 +52,9 @@ pub(crate) struct SharedStep {
     version: Arc<Version>,
     turn: ModelTurn,
     request: StepRequest,
-    /// Whether the request begins the sequence.
+    /// Indicates that the request begins the sequence.
     starts: bool,
-    /// Whether it ends it.
+    /// Indicates that the request ends the sequence.
     ends: bool,
     /// Epoch of a sequence that has begun in the store already.
     begun: Option<u64>,
@@ -62,7 +62,7 @@ pub(crate) struct SharedStep {
 
 /// Outcome of a start in the store.
 pub(crate) enum Start {
-    /// It has begun: its id and epoch.
+    /// The sequence has begun: its id and epoch.
     Begun(u64, u64),
     /// The request was there before: its sequence.
     Repeated(u64),

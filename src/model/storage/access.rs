@@ -46,9 +46,9 @@ pub(super) struct Found {
     pub(super) server: String,
     pub(super) region: String,
     pub(super) open: Open,
-    /// Whether the environment has credentials.
+    /// Indicates that the environment has credentials.
     pub(super) credentials: bool,
-    /// Whether the machine may be asked for credentials.
+    /// Allows credentials to be requested from the machine.
     pub(super) ask_machine: bool,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Download<'a> {
     pub(super) base_path: &'a str,
     pub(super) folder: &'a Path,
     pub(super) progress: &'a watch::Sender<DownloadProgress>,
-    /// When its progress was last logged.
+    /// Time at which its progress was last logged.
     pub(super) logged: Mutex<Instant>,
     /// Function that turns a failure that is not about one object into the error.
     pub(super) explain: &'a (dyn Fn(object_store::Error) -> StorageError + Sync),

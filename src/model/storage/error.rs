@@ -15,7 +15,7 @@ pub enum StorageError {
     Denied {
         /// The base path.
         base_path: String,
-        /// Whether no credentials were sent.
+        /// Indicates that no credentials were sent.
         anonymous: bool,
         /// Variables to set, to have credentials.
         wanted: &'static str,

@@ -26,7 +26,7 @@ pub(crate) struct SizeChoice {
     sizes: BatchSizes,
     begun: Instant,
     alone: RunningDuration,
-    /// Those of the sizes, in their order.
+    /// Durations of the sizes, in their order.
     together: Vec<RunningDuration>,
 }
 

@@ -71,7 +71,7 @@ pub(super) struct TooMuchMemory {
     reason: Error,
 }
 
-/// Says what others take, if there are any.
+/// Describes the memory that others take, if there are any.
 fn beside(others: usize) -> String {
     match others {
         0 => String::new(),

@@ -36,7 +36,7 @@ pub(super) struct Batches {
     pub(super) delay: Duration,
     /// Compiled models, one for each size.
     pub(super) models: Vec<BatchModel>,
-    /// Why there are no larger sizes, if there is not enough memory for them.
+    /// Reason why there are no larger sizes, if there is not enough memory for them.
     pub(super) limit: Option<Arc<str>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct BatchRules {
     pub(super) choice: SizeChoice,
     /// Maximum time that a request with an infer request waits for others.
     pub(super) delay: Duration,
-    /// Why there are no more batches: they have failed where their requests did not.
+    /// Reason why there are no more batches: they have failed where their requests did not.
     pub(super) off: OnceLock<Arc<str>>,
     limit: Option<Arc<str>>,
     /// Memory of the compiled models, whose infer requests the slots have.
@@ -72,7 +72,7 @@ pub struct BatchingFacts {
     pub sizes: Vec<usize>,
     /// Maximum time that a request waits for others although it could run.
     pub delay: Duration,
-    /// Why requests run one by one, or there are no larger sizes, if so.
+    /// Reason why requests run one by one, or why there are no larger sizes, if so.
     pub reason: Option<Arc<str>>,
 }
 

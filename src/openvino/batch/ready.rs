@@ -66,7 +66,7 @@ pub(in crate::openvino) struct Loading<'a, 'l> {
     pub(in crate::openvino) variables: Vec<Port<'static>>,
     pub(in crate::openvino) inputs: &'a [Described],
     pub(in crate::openvino) outputs: &'a [Described],
-    /// Whether the device computes in numbers of 16 bits.
+    /// Indicates that the device computes with 16-bit numbers.
     pub(in crate::openvino) is_rough: bool,
     pub(in crate::openvino) memory: BatchMemory,
 }
@@ -158,7 +158,7 @@ struct PreparedBatches {
 
 /// Outcome of a search for sizes.
 enum Search {
-    /// Its time was over before it had found any.
+    /// The time was over before any size was found.
     Late,
     /// Sizes that are kept, and the number of candidates that need not be tried again.
     Over(PreparedBatches, usize),

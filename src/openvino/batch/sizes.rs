@@ -107,9 +107,9 @@ pub(super) struct SizeSearch {
 /// Verdict on a candidate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It gives more than smaller ones.
+    /// The candidate gives more than smaller ones.
     Kept,
-    /// It gives no more than smaller ones.
+    /// The candidate gives no more than smaller ones.
     Dropped,
 }
 

@@ -19,7 +19,7 @@ use crate::openvino::{
 /// Outcome of the measurements of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Measured {
-    /// Why requests run one by one, if they do.
+    /// Reason why requests run one by one, if they do.
     pub(super) refused: Option<String>,
     pub(super) sizes: BatchSizes,
     /// Number of candidates that were tried: fewer than there are if the time was over, so that the next start goes on.

@@ -70,7 +70,7 @@ pub struct RuntimeSearchPath {
     pub managed: Option<PathBuf>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<OsString>,
-    /// Whether the system's own folders are searched.
+    /// Includes the system's own folders.
     pub system: bool,
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Maker {
     model: Mutex<CompiledModel>,
     inputs: Vec<Described>,
     outputs: Vec<Described>,
-    /// Whether sequences borrow the tensors of slots.
+    /// Lets sequences borrow the tensors of slots.
     lends: bool,
 }
 

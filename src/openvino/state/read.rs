@@ -28,7 +28,7 @@ pub(super) struct InitialModel {
     pub(super) model: Model,
     /// The places of the variables that its outputs are for.
     pub(super) variables: Vec<usize>,
-    /// Whether it has the model's inputs.
+    /// Indicates that it has the model's inputs.
     pub(super) of_inputs: bool,
 }
 

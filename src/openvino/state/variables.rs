@@ -21,9 +21,9 @@ const SMALL: usize = 64 << 10;
 
 /// Contents of a model's variables.
 pub(in crate::openvino) struct StateValues {
-    /// Those of small ones, one behind the other.
+    /// Contents of small variables, one behind the other.
     pub(super) bytes: Box<[u8]>,
-    /// Those of others.
+    /// Contents of the other variables.
     pub(super) passed: Box<[ffi::Tensor]>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the inputs of a node come from: rules 15 to 23.
+//! Connections of nodes: rules 15 to 23.
 
 use super::draft::{Draft, Gathers, Link, one_of, or_meant, text};
 use crate::{

@@ -45,12 +45,12 @@ pub(super) struct DraftNode<'a> {
     pub(super) gathers: Gathers,
     /// Inputs and outputs, if known; the entry and the exit have none.
     pub(super) facts: Option<CustomFacts>,
-    /// Why it is not known, if that is reported later, in the order of the rules.
+    /// Reason why its facts are not known, if that is reported later, in the order of the rules.
     pub(super) failure: Option<Failure>,
-    /// Whether the model is stateful, which is not allowed in a pipeline.
+    /// Marks a stateful model, which is not allowed in a pipeline.
     pub(super) stateful: bool,
     pub(super) auto: bool,
-    /// Where its inputs come from, for those connections of which the source is there.
+    /// Connections of its inputs whose sources are there.
     pub(super) links: Vec<Link>,
 }
 
@@ -67,14 +67,14 @@ pub(super) enum Gathers {
 /// A connection of which the source is there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
-    /// Which of the node's connections.
+    /// Index among the node's connections.
     pub(super) connection: usize,
     /// The source.
     pub(super) source: usize,
-    /// Which of the node's facts' inputs, if it is there.
+    /// Index among the inputs of the node's facts, if it is there.
     pub(super) input: Option<usize>,
-    /// Which of the source's facts' outputs, or which input of the pipeline, if it is there. Of a
-    /// source that is open, which of the outputs in the configuration.
+    /// Index among the outputs of the source's facts, or the inputs of the pipeline, if it is there. Of a
+    /// source that is open, index among the outputs in the configuration.
     pub(super) output: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Why nothing is known of the model or custom node that a node runs.
+//! Reasons why nothing is known of the model or custom node that a node runs.
 
 use super::draft::{one_of, or_meant};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 /// Key of a pipeline, for all of its Python nodes.
 pub(super) const ENVIRONMENT: &str = "python_environment";
 
-/// Why a node's inputs and outputs are not known.
+/// Reason why a node's inputs and outputs are not known.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Failure {
     pub(super) rule: Rule,

@@ -26,7 +26,7 @@ use crate::{
 /// A pipeline that can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedPipeline {
-    /// How.
+    /// Plan of its runs.
     pub plan: PipelinePlan,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,

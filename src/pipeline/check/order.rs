@@ -1,4 +1,4 @@
-//! How the nodes hang together: rules 25 to 27, and batches behind demultiplexers.
+//! Order of the nodes: rules 25 to 27, and batches behind demultiplexers.
 
 use super::draft::{Draft, Gathers, Link};
 use crate::{diagnostic::Diagnostic, order::topological, pipeline::rules, tensor::Dim};

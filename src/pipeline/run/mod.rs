@@ -50,7 +50,7 @@ struct Shared {
     seat: OnceLock<Arc<WorkerSeat>>,
     origin: RequestOrigin,
     watched: bool,
-    /// Where the spans of its nodes begin, if it is traced.
+    /// Parent context of the spans of its nodes, if it is traced.
     spans: Option<TraceContext>,
     owner: Option<RunOwner>,
 }
@@ -61,7 +61,7 @@ struct Waiting {
     since: Instant,
 }
 
-/// How a run went.
+/// Outcome of a run.
 struct Outcome {
     ready: super::Ready,
     since: Instant,
@@ -281,7 +281,7 @@ impl Driver<'_> {
     }
 }
 
-/// Says which node failed, and for which part.
+/// Adds the node that failed, and the part that it failed for, to an error.
 fn of_node(error: Error, node: &str, session: &str) -> Error {
     let error = if error.message().contains(" - Node: ") {
         error

@@ -33,7 +33,7 @@ static ALL_CUSTOM: Semaphore = Semaphore::const_new(256);
 /// Runs in place that take less than this are not worth a hand-over to another thread.
 const WORTH_A_TASK: Duration = Duration::from_micros(25);
 
-/// How the runs of a pool go on beside each other.
+/// Scheduling of the runs of a pool beside each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// In place, one after the other.

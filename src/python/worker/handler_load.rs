@@ -17,7 +17,7 @@ use super::group::COMMON;
 pub struct HandlerLoad(Arc<LoadEnd>);
 
 pub(super) struct LoadEnd {
-    /// How it was ended, in words, if it was.
+    /// Description of its end, if it was ended.
     ended: SetOnce<String>,
     /// Time that a worker that starts anew has for its handlers.
     limit: Option<Duration>,

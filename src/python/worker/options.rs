@@ -18,12 +18,12 @@ pub const WORKER_OPTIONS: [&str; 4] = [
     "python_memory_limit",
 ];
 
-/// How the workers of a graph or a pipeline are run, as far as it is given.
+/// Options of the workers of a graph or a pipeline, as far as given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerOptions {
-    /// How many there are; 1 if it is not given.
+    /// Number of workers; 1 if not given.
     pub workers: Option<u64>,
-    /// Their environment; that of the server if it is not given.
+    /// Python environment of the workers; that of the server if not given.
     pub environment: Option<PythonEnvironment>,
     /// Longest time of a call in milliseconds, after which its worker is killed; 0 is no limit.
     pub timeout_ms: Option<u64>,

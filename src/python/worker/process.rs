@@ -15,7 +15,7 @@ use tokio::{
 
 use super::stacks;
 
-/// How a process has ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// With a status of its own.

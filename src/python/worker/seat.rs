@@ -29,13 +29,13 @@ pub(super) struct WorkerSlot {
 #[derive(Default)]
 pub(super) struct WorkerSlotState {
     pub(super) link: Option<Arc<Link>>,
-    /// Why there is none, and why none comes soon.
+    /// Reason why there is no worker, and why none comes soon.
     pub(super) down: Option<String>,
-    /// When the last one has died, until the next is there.
+    /// Time of the last worker's death, until the next is there.
     pub(super) died: Option<Instant>,
     /// The deaths of the last minute, and how they came.
     pub(super) deaths: Vec<(Instant, String)>,
-    /// Which worker it is of those that had the place.
+    /// Number of the worker among those that had the place.
     pub(super) generation: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Where the threads of a worker were when it died, or before it was killed.
+//! Stacks of the threads of a worker when it died, or before it was killed.
 //!
-//! Python's `faulthandler` writes that into memory that both processes have, at a fatal signal and at [`ASK`]: it takes
+//! Python's `faulthandler` writes them into memory that both processes have, at a fatal signal and at [`ASK`]: it takes
 //! no lock and no turn of the interpreter, and what a handler prints goes another way.
 
 use std::{
@@ -102,16 +102,16 @@ impl AsFd for Stacks {
     }
 }
 
-/// Where the threads of a worker were.
+/// Stacks of the threads of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
     /// Innermost frames of handlers, such as `/m/model.py:3 in execute`.
     handlers: Vec<String>,
     /// The stacks, as Python writes them.
     text: String,
-    /// Whether they were written at a fatal signal.
+    /// Indicates that they were written at a fatal signal.
     pub(super) is_fatal: bool,
-    /// Whether Python's debugger is on a stack.
+    /// Indicates that Python's debugger is on a stack.
     pub(super) is_debugged: bool,
 }
 

@@ -32,9 +32,9 @@ pub(in crate::python) type TakenSet = Result<Option<Vec<HandlerTensor>>, Handler
 pub(super) struct Waiting {
     pub(super) calls: HashMap<u64, Call>,
     pub(super) generators: HashMap<u64, OpenGenerator>,
-    /// Whether a handler is being loaded, or the worker has died of that.
+    /// Indicates that a handler is being loaded, or that the worker has died of that.
     pub(super) is_loading: bool,
-    /// How the worker has ended.
+    /// Description of the worker's end.
     pub(super) died: Option<String>,
     /// Nodes that it was at then.
     at_end: BTreeSet<String>,

@@ -46,11 +46,11 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Request for a worker.
 pub(super) struct Request<'a> {
-    /// Its side of the link.
+    /// The worker's side of the link.
     pub(super) socket: BorrowedFd<'a>,
-    /// Where it writes its stacks.
+    /// Destination of its stacks.
     pub(super) stacks: BorrowedFd<'a>,
-    /// Where its output goes; without, it has the terminal of this process.
+    /// Destination of its output; without, it has the terminal of this process.
     pub(super) streams: Option<[BorrowedFd<'a>; 2]>,
     /// The most bytes of its address space.
     pub(super) memory_limit: Option<u64>,
@@ -63,7 +63,7 @@ struct Fork {
     request: u64,
     memory_limit: Option<u64>,
     shared_limit: u64,
-    /// Whether it shows what handlers raise.
+    /// Makes it show what handlers raise.
     shows_raised: bool,
 }
 
@@ -325,7 +325,7 @@ impl Zygote {
     }
 }
 
-/// Why there is no worker when the process that forks them has gone.
+/// Reason why there is no worker when the process that forks them has gone.
 const ENDED: &str = "Python has ended before it had a worker; see the log for what it printed";
 
 /// Returns the value of `PYTHONPATH` with a folder in front.

@@ -59,7 +59,7 @@ impl SequenceControl {
     }
 }
 
-/// Which sequence a request is for, and its place there.
+/// Sequence that a request is for, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceCommand {
     /// The id; 0 for a start whose id the server chooses.

@@ -1,4 +1,4 @@
-//! Which sequences of a model version there are, and whose turn it is in each.
+//! Registry of the sequences of a model version, and of the turns in each.
 //!
 //! A sequence is one entry: its state, and the requests that wait for it in the order in which
 //! they came. Whoever has the turn has the state, so no lock is held while a request runs. The
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::metrics::Reporter;
 
-/// Why a request does not get a turn.
+/// Reason why a request does not get a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceRefusal {
     /// A start, and there are as many sequences as there may be.
@@ -67,9 +67,9 @@ pub(super) struct Inner<I: Clone + PartialEq, S> {
     pub(super) entries: HashMap<u64, Entry<I, S>>,
     /// The instance that new sequences run on.
     current: Option<I>,
-    /// How many entries each instance has that has any.
+    /// Number of entries of each instance that has any.
     counts: Vec<(I, usize)>,
-    /// Where the search for an id begins.
+    /// Id at which the search for a free one begins.
     next_id: u64,
     /// Serial number of the next entry or request, unique even where ids repeat.
     next_serial: u64,
@@ -86,7 +86,7 @@ pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) idle: bool,
     /// Steps that have succeeded.
     pub(super) steps: u64,
-    /// When the last one ended.
+    /// Time at which the last one ended.
     pub(super) used: Instant,
     /// A request has the turn.
     pub(super) busy: bool,
@@ -398,7 +398,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         self.lock().refusal(id)
     }
 
-    /// Says on which instance sequences start from now on; on none if `None`. Those that there are
+    /// Sets the instance on which sequences start from now on; none if `None`. Those that there are
     /// stay where they are.
     pub fn renew(&self, instance: Option<I>) {
         self.lock().current = instance;

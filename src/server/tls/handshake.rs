@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// How many times the limit of a handshake one waits for its place: those that have the places are gone by then.
+/// Time that a handshake waits for its place, in multiples of its limit: those that have places are gone by then.
 const PATIENCE: u32 = 2;
 
 /// TLS of a port.

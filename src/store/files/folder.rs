@@ -26,7 +26,7 @@ use crate::error::chain;
 /// The file that the server holds a lock on. It has the number of times that the folder was opened.
 pub(super) const LOCK: &str = "ovms.lock";
 
-/// How the files end that are not finished.
+/// Extension of unfinished files.
 const UNFINISHED: &str = "part";
 
 /// Bits of an epoch below the number of times that the folder was opened.
@@ -35,7 +35,7 @@ const EPOCH_BITS: u32 = 40;
 /// The longest that an answer is kept after the end of its sequence.
 const LONGEST_KEPT: Duration = Duration::from_secs(300);
 
-/// How long an answer is kept after the end of a sequence that never expires.
+/// Time for which an answer is kept after the end of a sequence that never expires.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// Characters that are escaped in names of folders.

@@ -18,15 +18,15 @@ use super::{
 pub(super) enum RecordPhase {
     /// Begun, and not written yet: there is no file.
     Begun,
-    /// Its state is that of the last answer.
+    /// The state is that of the last answer.
     Stored,
-    /// Its owner, which is this process, may have answered steps since.
+    /// The owner, which is this process, may have answered steps since.
     Ahead,
     /// An earlier process may have answered steps since.
     Lost,
-    /// It is over, and its last answer is kept.
+    /// The sequence is over, and its last answer is kept.
     Ended,
-    /// Its file is something else.
+    /// The file of the record is something else.
     Damaged,
 }
 
@@ -40,7 +40,7 @@ impl RecordPhase {
 /// One record.
 #[derive(Debug, Clone)]
 pub(super) struct RecordEntry {
-    /// That of the owner; 0 if nobody owns it.
+    /// Epoch of the owner; 0 if nobody owns it.
     epoch: u64,
     pub(super) phase: RecordPhase,
     /// Number of steps behind the state.
@@ -103,11 +103,11 @@ pub(super) struct RecordIndex {
 #[derive(Debug, Default)]
 struct ModelRecords {
     entries: HashMap<u64, RecordEntry>,
-    /// How many of them go on.
+    /// Number of records of sequences that go on.
     live: usize,
-    /// How many that went on have expired since the last count.
+    /// Number of those that have expired since the last count.
     expired: u64,
-    /// When they expire, and which.
+    /// Expiry times of records, with their ids.
     expiries: BTreeSet<(u64, u64)>,
     /// Ids that starts with idempotency keys were given.
     begun_with: HashMap<Arc<str>, u64>,

@@ -34,7 +34,7 @@ pub struct FileStore {
     folder: Arc<RecordFolder>,
     /// Returns the milliseconds since 1970.
     clock: fn() -> u64,
-    /// Whether the last work on files has failed, so that the log tells it once.
+    /// Indicates that the last work on files has failed, so that the log reports it once.
     failing: AtomicBool,
 }
 

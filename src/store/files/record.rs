@@ -34,10 +34,10 @@ pub(super) struct RecordHeader {
     pub(super) ahead: bool,
     #[prost(bool, tag = "5")]
     pub(super) ended: bool,
-    /// How long the record stays after a write, in milliseconds.
+    /// Time for which the record stays after a write, in milliseconds.
     #[prost(uint64, optional, tag = "6")]
     pub(super) idle: Option<u64>,
-    /// When it expires, in milliseconds since 1970.
+    /// Expiry time, in milliseconds since 1970.
     #[prost(uint64, optional, tag = "7")]
     pub(super) expires: Option<u64>,
     /// Idempotency key of a start that left the id to the store.

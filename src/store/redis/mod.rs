@@ -46,7 +46,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// Sequences that others want and that nobody has looked at yet.
 const WANTED: usize = 1024;
 
-/// How long an answer of a sequence that is over is kept at most.
+/// Maximum time for which an answer of a sequence that is over is kept.
 const ENDED: Duration = Duration::from_secs(300);
 
 /// The first pause before another look at a sequence that its owner still has, and the longest.
@@ -77,7 +77,7 @@ script!(EPOCHS, "epochs.lua");
 pub struct RedisStore {
     server: Arc<Server>,
     wanted: Mutex<Option<mpsc::Receiver<SequenceKey>>>,
-    /// Says that this server lives, and listens to others.
+    /// Tasks that announce that this server lives, and that listen to others.
     _tasks: [Task<()>; 2],
 }
 
@@ -89,7 +89,7 @@ struct Server {
     link: Link,
     /// Until when others are sure of it, in milliseconds since `epoch`.
     sure: AtomicU64,
-    /// How often the store did not know, or no longer knew, that it lives.
+    /// Number of times that the store did not know, or no longer knew, that it lives.
     lives: AtomicU64,
     since: Instant,
 }
@@ -304,7 +304,7 @@ impl Server {
         Ok(true)
     }
 
-    /// Says that this server lives.
+    /// Announces that this server lives.
     async fn live(&self) -> Result<(), StoreError> {
         let said = self.since.elapsed();
         let lease = milliseconds(Some(LEASE));

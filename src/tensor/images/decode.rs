@@ -36,7 +36,7 @@ enum Samples {
     Words(Vec<u16>),
 }
 
-/// Why bytes are not decoded.
+/// Error of decoding an image.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// There are none.
@@ -51,9 +51,9 @@ pub enum DecodeError {
     /// The image is too large.
     #[error("found {width}x{height} pixels, at most {most} are decoded; see --max-image-pixels")]
     Pixels {
-        /// Its width.
+        /// Width of the image.
         width: u32,
-        /// Its height.
+        /// Height of the image.
         height: u32,
         /// The limit.
         most: u64,

@@ -43,11 +43,11 @@ pub struct ImageTensor<'a> {
     pub dtype: DataType,
     /// The shape that the model allows.
     pub shape: &'a PartialShape,
-    /// Which axis is which.
+    /// Meaning of each axis.
     pub layout: &'a Layout,
 }
 
-/// Why images do not fill a tensor. `index` is the place of the image in the batch.
+/// Error of filling a tensor with images. `index` is the place of the image in the batch.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The layout has other axes where images have theirs.
@@ -59,7 +59,7 @@ pub enum ImageError {
     /// The bytes are no image, or one that is too large.
     #[error("image {index} cannot be decoded")]
     Decode {
-        /// Which one.
+        /// Index of the image.
         index: usize,
         /// Cause.
         #[source]
@@ -68,7 +68,7 @@ pub enum ImageError {
     /// The tensor has another number of channels.
     #[error("image {index} has {actual} channels, the tensor {expected}")]
     Channels {
-        /// Which one.
+        /// Index of the image.
         index: usize,
         /// The channels of the tensor, or of the first image.
         expected: Dim,
@@ -78,7 +78,7 @@ pub enum ImageError {
     /// The images differ in size, and nothing says what to resize them to.
     #[error("image {index} has another size than the first")]
     Sizes {
-        /// Which one.
+        /// Index of the image.
         index: usize,
     },
     /// The tensor allows another size only, and the images are not to be resized.
@@ -92,7 +92,7 @@ pub enum ImageError {
     TooLarge,
 }
 
-/// Which way samples are converted.
+/// Method of converting samples.
 #[derive(Clone, Copy)]
 enum Route {
     /// As they are, in whole numbers.

@@ -103,7 +103,7 @@ pub(super) struct Element {
     pub kind: Kind,
     /// Bytes of one element.
     pub width: usize,
-    /// Whether the bytes stand the other way round.
+    /// Indicates that the bytes stand the other way round.
     pub swapped: bool,
 }
 

@@ -47,7 +47,7 @@ impl Value<'_> {
     }
 }
 
-/// Why a value cannot be an element of a type.
+/// Error of converting a value to an element of a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// The value is of another kind, such as a string for FP32.

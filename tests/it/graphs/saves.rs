@@ -1,4 +1,4 @@
-//! How soon a saved handler answers: in a server that watches its files, and in `ovms graph run --watch`.
+//! Time until a saved handler answers: in a server that watches its files, and in `ovms graph run --watch`.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::support::{
 /// Time from a save to the first answer of what was saved.
 const LIMIT: Duration = Duration::from_millis(1500);
 
-/// How often a handler is saved.
+/// Number of times that a handler is saved.
 const SAVES: u32 = 8;
 
 /// Time by which each save is later after the answer before: one of a second and a bit, in which files are looked at.

@@ -43,7 +43,7 @@ fn begin(server: &Server, model: &str, id: u64, file: &[u8]) {
     assert_eq!((answer.status, answer.text().as_str()), (201, ""));
 }
 
-/// Says why a file is refused.
+/// Returns the reason why a file is refused.
 fn refusal(server: &Server, model: &str, file: &[u8]) -> String {
     let error = restore(server, model, 9, file).error();
     let text = error.strip_prefix("400: State of the sequence cannot be restored - ");

@@ -1,4 +1,4 @@
-//! Where states are kept: both modes answer the same, models that refuse are named, and idle
+//! Places of states: both modes answer the same, models that refuse are named, and idle
 //! sequences take little memory.
 
 use std::fs;

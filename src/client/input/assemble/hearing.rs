@@ -25,7 +25,7 @@ use crate::{
 /// Maximum length of a list of numbers that a remark repeats.
 const LONGEST_LIST: usize = 40;
 
-/// How the last step of an input was filled up.
+/// Padding of the last step of an input.
 pub(super) struct Padding {
     /// The number of steps, if it is known.
     pub(super) steps: Option<usize>,
@@ -37,7 +37,7 @@ pub(super) struct Padding {
     pub(super) rate: Option<u32>,
 }
 
-/// How far from 0 samples are at least that are far outside of -1 to 1; those of a sound that is too loud are not.
+/// Lowest magnitude of samples far outside of -1 to 1; those of a sound that is merely too loud are below.
 const LOUD: f32 = 4.0;
 
 /// Counts elements that are no numbers, and those that are infinite.

@@ -35,9 +35,9 @@ pub struct Inputs {
     fill: Option<Fill>,
     image: ImageOptions,
     remarks: RemarkListener,
-    /// Whether they are those of one of many requests, of which others may have images.
+    /// Marks inputs of one of many requests, of which others may have images.
     is_one_of_many: bool,
-    /// Whether they are a part of what others go on with.
+    /// Marks a beginning that later inputs continue.
     is_part: bool,
     /// Sampling rate in Hz that the model takes, if it is known.
     sample_rate: Option<u32>,
@@ -288,7 +288,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Says that others go on with what these begin, so that a last step with zeros in it is worth a warning.
+    /// Marks a beginning that later inputs continue, so that a last step with zeros in it is worth a warning.
     #[must_use]
     pub fn as_part(mut self) -> Self {
         self.is_part = true;

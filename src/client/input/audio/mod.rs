@@ -38,7 +38,7 @@ pub(super) struct Sound {
     pub(super) cut: Option<SoundCut>,
     /// Bytes at the end that are no whole sample.
     pub(super) rest: Option<SampleRest>,
-    /// Whether something else than a chunk follows the samples that the header tells, such as another file.
+    /// Indicates that something other than a chunk follows the samples of the header, such as another file.
     pub(super) goes_on: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Why a sound is not read.
+/// Error of reading a sound.
 #[derive(Debug, thiserror::Error)]
 pub enum SoundError {
     /// The first bytes are those of another format.

@@ -16,22 +16,22 @@ use crate::tensor::{
     values::Packer,
 };
 
-/// How images become tensors.
+/// Options for converting images to tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImageOptions {
-    /// Where the channels stand; from the model's shape if left out.
+    /// Order of the dimensions; taken from the model's shape if left out.
     pub layout: Option<ImageLayout>,
-    /// Where the channels stand if the model's shape does not tell.
+    /// Order of the dimensions if the model's shape does not determine it.
     pub usual_layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
     /// Divisor of each value after that: one number, or one for each channel.
     pub scale: Vec<f64>,
-    /// Whether blue is the first of the channels, not red; means and scales follow that order.
+    /// Puts blue first among the channels, not red; means and scales follow that order.
     pub is_bgr: bool,
 }
 
-/// Where the dimensions of an image stand.
+/// Order of the dimensions of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum ImageLayout {

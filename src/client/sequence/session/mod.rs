@@ -57,7 +57,7 @@ impl StepControl {
     }
 }
 
-/// Why a step of a sequence gave no answer that can be used.
+/// Error of a step of a sequence.
 #[derive(Debug, thiserror::Error)]
 pub enum SequenceError {
     /// The request failed.
@@ -78,7 +78,7 @@ pub struct SequenceClient<'a> {
     is_tfs: bool,
     id: u64,
     is_given: bool,
-    /// Where proxies send it: the id that it was begun with.
+    /// Id by which proxies route the sequence: the one that it was begun with.
     route: u64,
     lives: bool,
     is_reported: bool,

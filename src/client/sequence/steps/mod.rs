@@ -40,7 +40,7 @@ struct Cut {
     keeps_axis: bool,
 }
 
-/// Why inputs have no steps.
+/// Error of splitting inputs into steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepsError {
     /// An array of length 0 on the axis.
@@ -48,7 +48,7 @@ pub enum StepsError {
     Empty {
         /// The name of the input.
         name: String,
-        /// Its shape, printed.
+        /// Shape of the input, printed.
         shape: String,
     },
     /// The steps are none that the model takes.
@@ -56,7 +56,7 @@ pub enum StepsError {
     Shape {
         /// The name of the input.
         name: String,
-        /// Its shape, printed.
+        /// Shape of the input, printed.
         shape: String,
         /// The shapes that would do, printed.
         expected: String,

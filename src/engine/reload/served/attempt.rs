@@ -21,7 +21,7 @@ const LONGEST_PAUSE: u32 = 32;
 pub(super) struct Attempt {
     /// Facts of the loaded version.
     loaded: Option<Facts>,
-    /// Where its files are.
+    /// Location of its files.
     pub(super) from: Option<Locator>,
     /// Facts of the last load that failed.
     failed: Option<(Facts, Failure)>,

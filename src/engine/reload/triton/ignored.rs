@@ -24,7 +24,7 @@ const IDLE: &str = "sequence_batching.max_sequence_idle_microseconds";
 /// Steps of several sequences that run together there.
 const OLDEST: &str = "sequence_batching.oldest";
 
-/// Whether a request there has any number of answers.
+/// Setting of models that give any number of answers to a request.
 const DECOUPLED: &str = "model_transaction_policy.decoupled";
 
 /// Inputs of a model that Triton fills as sequences begin and end.

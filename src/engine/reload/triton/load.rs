@@ -12,7 +12,7 @@ const INSTANCES: &str = "instance_group";
 const ROWS: &str = "max_batch_size";
 const ROWS_RANGE: (u64, u64) = (2, 1024);
 
-/// How long a request waits for others there, and the most of it here.
+/// Setting of the time that a request waits for others there, and the maximum here.
 const DELAY: &str = "dynamic_batching.max_queue_delay_microseconds";
 const MOST_DELAY: u64 = 1_000_000;
 

@@ -86,9 +86,9 @@ pub(super) fn stamp_of(file: &Path) -> Option<FileStamp> {
 
 /// Error of a file.
 enum Unreadable {
-    /// It cannot be read as a whole.
+    /// File that cannot be read as a whole.
     File(String),
-    /// It is no protobuf text: the position, and the reason.
+    /// File that is no protobuf text: the position, and the reason.
     Text(String),
 }
 

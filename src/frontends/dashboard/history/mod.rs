@@ -43,7 +43,7 @@ pub struct History(Mutex<Samples>);
 struct Samples {
     /// Number of the last sample.
     tick: u64,
-    /// How long each sample is, in milliseconds; the latest is the last, here and in all series.
+    /// Length of each sample, in milliseconds; the latest is the last, here and in all series.
     spans: VecDeque<u32>,
     memory: VecDeque<Memory>,
     total: Ring,

@@ -30,7 +30,7 @@ pub(super) struct Ring {
     last: Figures,
     samples: VecDeque<Sample>,
     latencies: VecDeque<LatencyHistogram>,
-    /// How many samples in a row have nothing to tell.
+    /// Number of consecutive samples with nothing to report.
     quiet: usize,
 }
 

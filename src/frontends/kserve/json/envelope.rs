@@ -205,7 +205,7 @@ fn unknown_type(found: &str, input: Option<&str>) -> Error {
     ))
 }
 
-/// Where the elements of an input are.
+/// Place of the elements of an input.
 enum Place<'a> {
     Read(Data),
     Later(Cursor<'a>),

@@ -22,7 +22,7 @@ use crate::{
 /// The header that says how many bytes of a body are JSON; binary data follows them.
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
 
-/// Which outputs the client wants in binary.
+/// Outputs that the client wants in binary.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Wishes {
     /// The outputs listed in the request and whether each is to be binary.
@@ -239,7 +239,7 @@ fn binary_wish(parameters: &Parameters, name: &str) -> Option<bool> {
     })
 }
 
-/// Why a body was not read to its end.
+/// Error that ended the reading of a body.
 #[derive(Debug)]
 struct Unread(Error);
 
@@ -256,7 +256,7 @@ impl From<Error> for Unread {
     }
 }
 
-/// Says what is wrong with a body. That it is no JSON comes first, wherever that shows.
+/// Returns the error of a body. That it is no JSON comes first, wherever that shows.
 fn explain(body: &[u8], Unread(error): Unread) -> Error {
     no_object(body).unwrap_or(error)
 }

@@ -18,7 +18,7 @@ use crate::{
     tensor::{DataType, Dim, elements},
 };
 
-/// How a body is laid out, and so its answer.
+/// Layout of a body, and so of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// One element of `instances` for each row of the batch.
@@ -35,7 +35,7 @@ impl Format {
         }
     }
 
-    /// Says that a value is no tensor.
+    /// Returns the error of a value that is no tensor.
     fn no_array(self, error: &dyn Display) -> Error {
         let what = match self {
             Self::Row => "instance",
@@ -154,7 +154,7 @@ fn undetected() -> Error {
     Error::invalid("Invalid JSON structure. Could not detect row or column format")
 }
 
-/// Says so if a JSON object has neither of the two formats, or both.
+/// Returns an error if a JSON object has neither of the two formats, or both.
 fn no_format(body: &[u8]) -> Option<Error> {
     let mut formats = 0;
     let seen: Result<()> = Cursor::new(body).members(|cursor, key| {

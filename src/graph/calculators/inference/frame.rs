@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Frame {
     /// Framework of the tensors.
     pub(super) kind: TensorKind,
-    /// Whether the packets are lists.
+    /// Indicates that the packets are lists.
     pub(super) is_list: bool,
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Case {
     /// Gaps and values of the packets of each input.
     pub(super) inputs: Vec<Vec<(i64, i64)>>,
     pub(super) nodes: Vec<Random>,
-    /// Whether to reverse the order of the nodes in the file.
+    /// Reverses the order of the nodes in the file.
     is_reversed: bool,
     max_queue: Option<usize>,
     backlog: usize,

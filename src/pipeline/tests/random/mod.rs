@@ -23,11 +23,11 @@ pub(super) struct Value {
     pub(super) data: Vec<i64>,
 }
 
-/// How a node takes an input, if not as it comes.
+/// Conversion of an input that a node does not take as it comes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Convert {
     pub(super) dtype: DataType,
-    /// Whether the axes of a part are taken in the reverse order.
+    /// Reverses the axes of a part.
     pub(super) reverse: bool,
 }
 
@@ -106,11 +106,11 @@ pub(super) struct Node {
     pub(super) converts: Vec<Option<Convert>>,
     /// The type of its outputs.
     dtype: DataType,
-    /// Whether the axes of its outputs have letters.
+    /// Indicates that the axes of its outputs have letters.
     named: bool,
     /// The shapes of its outputs, without what is split.
     shapes: Vec<Vec<usize>>,
-    /// How many parts; 0 for as many as come of it.
+    /// Number of parts; 0 for as many as come of it.
     split: Option<usize>,
     gathers: Option<usize>,
     seed: i64,
@@ -119,7 +119,7 @@ pub(super) struct Node {
     fixed: bool,
 }
 
-/// Says that a demultiplexer has nothing to split.
+/// Error of a demultiplexer that has nothing to split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Nothing;
 

@@ -57,7 +57,7 @@ pub(in crate::python) struct Link {
     asks: Semaphore,
     /// Files of its handlers.
     handlers: Mutex<Vec<PathBuf>>,
-    /// Where its threads were at its end, once that is known.
+    /// Stacks of its threads at its end, once known.
     places: OnceLock<Option<Places>>,
     /// Graph or pipeline that the worker works for, in messages.
     of: String,
@@ -65,11 +65,11 @@ pub(in crate::python) struct Link {
     calls: Mutex<Waiting>,
     /// Calls that have not ended.
     busy: AtomicUsize,
-    /// Why the worker was killed, if it was by the server.
+    /// Reason why the server killed the worker, if it did.
     killed_for: Mutex<Option<String>>,
     /// On which it is read.
     runtime: Handle,
-    /// Whether its end is in the log.
+    /// Indicates that its end is in the log.
     is_reported: AtomicBool,
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Pending {
     messages: Outgoing,
-    /// Whether they wait for the task that drains them.
+    /// Indicates that they wait for the task that drains them.
     wait: bool,
     /// Orders since that task has run.
     turn: usize,

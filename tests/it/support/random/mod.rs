@@ -46,7 +46,7 @@ pub(crate) struct Random {
     outputs: Vec<Port>,
     /// Demultiplexers that the response gathers from, outermost first.
     open: Vec<usize>,
-    /// Whether a dynamic demultiplexer may have no parts.
+    /// Allows a dynamic demultiplexer to have no parts.
     allows_nothing: bool,
     pub(crate) seed: u64,
 }
@@ -61,7 +61,7 @@ struct Node {
     levels: Vec<usize>,
     /// Shape of its outputs, with split dimensions.
     shape: Shape,
-    /// Whether the metadata leaves lengths open where it may.
+    /// Leaves lengths open in the metadata where it may.
     is_vague: bool,
 }
 

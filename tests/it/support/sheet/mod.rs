@@ -346,7 +346,7 @@ impl Sheet {
     }
 }
 
-/// Whether the sheets are to have the answers that come.
+/// Returns whether the sheets are to have the answers that come.
 fn is_updated() -> bool {
     std::env::var_os("UPDATE_SHEETS").is_some()
 }
