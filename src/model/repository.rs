@@ -37,6 +37,17 @@ pub fn expected() -> String {
     names.join(", ")
 }
 
+/// Returns whether a path ends as a file of a model does, with letters of either case.
+pub fn names_a_model_file(path: &Path) -> bool {
+    let Some(ending) = path.extension().and_then(|it| it.to_str()) else {
+        return false;
+    };
+    FORMATS.iter().any(|(first, second)| {
+        let mut endings = std::iter::once(*first).chain(*second);
+        endings.any(|known| known.eq_ignore_ascii_case(ending))
+    })
+}
+
 /// Returns the files of a model that is given as one of them, whether they are there or not.
 pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
     let endings = format_of(file).map_or([None, None], |(first, second)| [Some(first), second]);
@@ -355,13 +366,32 @@ fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, Rep
 pub(super) mod tests {
     use std::{fs, path::Path};
 
-    use super::{RepositoryError, files, files_as, survey, versions};
+    use super::{RepositoryError, files, files_as, names_a_model_file, survey, versions};
 
     /// Makes a folder with empty files of these names.
     pub(in crate::model) fn touch(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
         for name in names {
             fs::write(folder.join(name), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn files_of_every_format_are_known_by_their_endings() {
+        for name in [
+            "m.xml",
+            "m.bin",
+            "m.onnx",
+            "m.pdmodel",
+            "m.pdiparams",
+            "m.pb",
+            "m.tflite",
+            "folder/M.ONNX",
+        ] {
+            assert!(names_a_model_file(Path::new(name)), "{name}");
+        }
+        for name in ["m", "onnx", ".onnx", "m.onnx.txt", "m.pt", "m.onnx/1"] {
+            assert!(!names_a_model_file(Path::new(name)), "{name}");
         }
     }
 

@@ -87,13 +87,6 @@ const LISTED: u8 = 2;
 /// Not listed any more, nor ever again.
 const LEFT: u8 = 3;
 
-/// Returns the place that a request carries; a new one, on a connection of its own, if it has none.
-#[must_use]
-pub fn of(extensions: &axum::http::Extensions) -> Arc<Arrival> {
-    let known = extensions.get::<Arc<Arrival>>();
-    known.map_or_else(|| Line::default().arrive(), Arc::clone)
-}
-
 impl Line {
     /// Adds a call. They are in the order of these calls.
     #[must_use]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ovms::{
     config::{self, Defaults},
+    model::repository::names_a_model_file,
     pipeline::{MissingModel, Sources},
     scaffold::{ScaffoldServable, ScaffoldStream},
     servable::{ServableInfo, TensorInfo},
@@ -42,7 +43,7 @@ pub(super) fn find(
         return Ok((servable, Some((found.name, found.base_path))));
     }
     let looked = look(model, config);
-    if looked.is_err() && names_a_file(model) {
+    if looked.is_err() && names_a_model_file(Path::new(model)) {
         return Err(Failure::usage(format!("there is no model file `{model}`"))
             .hint("`--model` takes the path of a model's file or folder, or a name of the configuration file"));
     }
@@ -53,18 +54,6 @@ pub(super) fn find(
         ));
     }
     Ok((servable(model, looked.ok()), None))
-}
-
-/// Returns whether a name ends as the files of models do, so that it is hardly one of a configuration file.
-fn names_a_file(model: &str) -> bool {
-    let ending = Path::new(model)
-        .extension()
-        .map(|it| it.to_ascii_lowercase());
-    let ending = ending.as_deref().and_then(|it| it.to_str());
-    matches!(
-        ending,
-        Some("onnx" | "xml" | "bin" | "pdmodel" | "tflite" | "pb")
-    )
 }
 
 /// Refuses a model of strings: no tensor of them passes between a Python node and a model in a graph.
