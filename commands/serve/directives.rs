@@ -33,7 +33,7 @@ const ADD: [&str; 2] = [
 const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
 
 /// Maximum depth of the search for models below the repository.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Runs the requested action; `None` if there is none.
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
@@ -89,7 +89,7 @@ fn list(args: &ServeArgs) -> Result<(), Failure> {
         .and_then(|absolute| fs::read_dir(&absolute).map(|_| absolute))
         .map_err(|error| Failure::cannot("read the model repository", &root, &error))?;
     let mut names = Vec::new();
-    walk(&absolute, &absolute, DEPTH, &mut names);
+    walk(&absolute, &absolute, MAX_DEPTH, &mut names);
     names.sort();
     if args.output == OutputFormat::Json {
         let path = |name: &String| absolute.join(name).display().to_string();

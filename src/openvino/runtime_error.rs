@@ -48,7 +48,7 @@ impl OpenVinoError {
 }
 
 /// Maximum length of a reason sent to a client, in characters.
-const LONGEST: usize = 1000;
+const MAX_REASON_LEN: usize = 1000;
 
 impl OpenVinoError {
     /// Returns the text for a client: without the places in the runtime's sources, and without paths
@@ -74,7 +74,7 @@ impl OpenVinoError {
         let text = words.collect::<Vec<_>>().join(" ").replace(":;", ":");
         text.trim_end_matches(|c| is_separator(c) || c == ' ')
             .chars()
-            .take(LONGEST)
+            .take(MAX_REASON_LEN)
             .collect()
     }
 }

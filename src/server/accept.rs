@@ -60,14 +60,14 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The largest piece that a sender may cut its data into.
-const FRAME: u32 = 1 << 20;
+const MAX_FRAME: u32 = 1 << 20;
 
 /// Send buffer of a stream.
 const SEND_BUFFER: usize = 2 << 20;
 
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
-const HEAD: usize = 400 << 10;
+const MAX_HEAD: usize = 400 << 10;
 
 /// How long a client that has no request in flight when the server stops may still send one: it may be about to, or have
 /// done so already. It is answered, and told that the connection ends.
@@ -477,7 +477,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
+        .max_frame_size(MAX_FRAME)
         .max_send_buf_size(SEND_BUFFER)
         .auto_date_header(false);
     terms.channel.set(&mut builder);
@@ -526,7 +526,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .max_header_size(HEAD)
+        .max_header_size(MAX_HEAD)
         // A client that has said all may still want to hear the answer; whether it does, `Attended` finds out.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);

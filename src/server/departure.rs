@@ -22,7 +22,7 @@ use super::pace::Turn;
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The most bytes that are read ahead of the parser: a further request, which comes from a client that is there.
-const AHEAD: usize = 512;
+const MAX_AHEAD: usize = 512;
 
 /// The most looks between two interim answers; there are twice as many each time.
 const MAX_PAUSE: u32 = 32;
@@ -61,7 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attended<S> {
             return Ok(());
         }
         if !self.has_ended && self.ahead.is_empty() {
-            let mut bytes = [0; AHEAD];
+            let mut bytes = [0; MAX_AHEAD];
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
                 Poll::Pending => return Ok(()),

@@ -121,7 +121,7 @@ pub(crate) struct GraphRunArgs {
 }
 
 /// Maximum number of responses waiting to be shown.
-const WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
@@ -215,7 +215,7 @@ async fn all(
     let inputs = loaded.plan().inputs.iter();
     let mut left_out: Vec<&str> = inputs.map(|input| input.port.name.as_str()).collect();
     let (send, mut requests) = mpsc::channel::<Option<InferRequest>>(1);
-    let (answer, mut answers) = mpsc::channel(WAITING);
+    let (answer, mut answers) = mpsc::channel(MAX_WAITING);
     let feeding = async move {
         let mut next = Some(first);
         while let Some(request) = next {

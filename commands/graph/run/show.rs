@@ -23,7 +23,7 @@ use crate::{
 const PLACES: usize = 4;
 
 /// Maximum number of characters shown of an output that is not a tensor.
-const SHOWN: usize = 32;
+const MAX_SHOWN: usize = 32;
 
 /// Times of the nodes of a run.
 pub(super) struct Times(Mutex<Vec<Took>>);
@@ -192,9 +192,9 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
 /// Shows the first bytes: as text if they are text.
 fn shown(data: &[u8]) -> String {
     match text(data) {
-        Some(text) if text.chars().count() <= SHOWN => format!("{text:?}"),
+        Some(text) if text.chars().count() <= MAX_SHOWN => format!("{text:?}"),
         Some(text) => {
-            let start: String = text.chars().take(SHOWN).collect();
+            let start: String = text.chars().take(MAX_SHOWN).collect();
             format!("{start:?} …")
         }
         None => output::hexadecimal(data),

@@ -10,7 +10,7 @@ use jsonc_parser::{
 use crate::diagnostic::{Diagnostic, FilePosition, LineIndex, Severity};
 
 /// Maximum nesting depth of lists and objects. Valid files need at most 8 levels.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The text of a file.
 #[derive(Debug)]
@@ -191,12 +191,12 @@ impl Source {
                 '"' => string = Some(index),
                 '{' | '[' => {
                     depth += 1;
-                    if depth > DEPTH {
+                    if depth > MAX_DEPTH {
                         return Err(Box::new(self.error(
                             (index, index + 1),
                             "",
                             "lists and objects in one another without end",
-                            format!("at most {DEPTH} in one another"),
+                            format!("at most {MAX_DEPTH} in one another"),
                         )));
                     }
                 }
@@ -222,9 +222,9 @@ pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
 
 /// Shortens a text that would fill the screen.
 pub(in crate::config) fn shorten(text: &str) -> String {
-    const MAX: usize = 60;
-    if text.chars().count() <= MAX {
+    const MAX_SHOWN: usize = 60;
+    if text.chars().count() <= MAX_SHOWN {
         return text.to_owned();
     }
-    text.chars().take(MAX).chain(['…']).collect()
+    text.chars().take(MAX_SHOWN).chain(['…']).collect()
 }

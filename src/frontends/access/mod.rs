@@ -101,7 +101,7 @@ impl AccessLog {
                 peer,
                 protocol,
                 method: request.method().clone(),
-                path: shortened(request.uri().path(), writer::LONGEST),
+                path: shortened(request.uri().path(), writer::MAX_TEXT_LEN),
                 identity: None,
                 model: None,
                 version: None,
@@ -172,7 +172,7 @@ impl Note {
 pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
     let note = Note::of(extensions);
     if let (Some(note), Some(name)) = (&note, name) {
-        let _ = note.servable.set(shortened(name, writer::LONGEST));
+        let _ = note.servable.set(shortened(name, writer::MAX_TEXT_LEN));
     }
     Seen(note)
 }

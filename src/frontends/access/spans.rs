@@ -44,7 +44,7 @@ pub(super) fn begin<B>(
                 None => method.to_owned(),
             });
             span.set("http.request.method", method.to_owned());
-            span.set("url.path", super::shortened(path, super::writer::LONGEST));
+            span.set("url.path", super::shortened(path, super::writer::MAX_TEXT_LEN));
             if let Some(route) = route {
                 span.set("http.route", route);
             }

@@ -39,7 +39,7 @@ const MANAGEMENT: [&str; 11] = [
 ];
 
 /// The most characters of a header that an error repeats.
-const REPEATED: usize = 200;
+const MAX_REPEATED: usize = 200;
 
 /// Checks that a request says once whom it is for, with one `Host` (RFC 9112, 3.2). HTTP/1.0 has no such header.
 ///
@@ -203,7 +203,7 @@ fn refused(text: String) -> Error {
 
 fn quoted(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
-    match text.char_indices().nth(REPEATED) {
+    match text.char_indices().nth(MAX_REPEATED) {
         Some((end, _)) => format!("`{}…`", &text[..end]),
         None => format!("`{text}`"),
     }

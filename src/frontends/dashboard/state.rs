@@ -12,7 +12,7 @@ use super::{
     Dashboard,
     ask::{Ask, Found},
     history::{RecentFigures, resident_kib},
-    view::{Condition, LONGEST_NOTICE, View, in_flight, last_error},
+    view::{Condition, MAX_NOTICE_LEN, View, in_flight, last_error},
 };
 use crate::{
     engine::{ConfigFailure, Servable, ServableVersion},
@@ -160,7 +160,7 @@ pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
 
 /// Says that what is served is not what is configured, and why.
 fn notice_of_config(failure: &ConfigFailure) -> String {
-    let reason = shortened(&failure.reason, LONGEST_NOTICE);
+    let reason = shortened(&failure.reason, MAX_NOTICE_LEN);
     let since = failure.since();
     format!("What is served is not what the configuration says, since {since}: {reason}")
 }

@@ -5,7 +5,7 @@ use std::error::Error;
 use object_store::client::{HttpError, HttpErrorKind};
 
 /// Maximum length of a service's message that is shown, in characters.
-const LONGEST_MESSAGE: usize = 300;
+const MAX_MESSAGE_LEN: usize = 300;
 
 /// A refusal: status, and the code and message of the answer's XML or JSON.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -90,7 +90,7 @@ fn element(xml: &str, name: &str) -> Option<String> {
 /// Returns the first line of a text, cut to what a log line bears.
 fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    line.chars().take(LONGEST_MESSAGE).collect()
+    line.chars().take(MAX_MESSAGE_LEN).collect()
 }
 
 /// The innermost cause of a failure; those around it repeat it.

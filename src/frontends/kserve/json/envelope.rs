@@ -178,11 +178,11 @@ impl Reader {
 }
 
 /// Maximum number of characters of a type, or a name, in an error.
-const BRIEF: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// Makes the error of a type that there is not, with the one that may be meant.
 fn unknown_type(found: &str, input: Option<&str>) -> Error {
-    let brief = |text: &str| text.chars().take(BRIEF).collect::<String>();
+    let brief = |text: &str| text.chars().take(MAX_NAME_LEN).collect::<String>();
     let plain = found
         .strip_prefix("TYPE_")
         .unwrap_or(found)
