@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{ServeArgs, printed};
 use crate::{
     error::Failure,
-    pipeline::new::save,
     ui::{self, OutputFormat},
+    written_files,
 };
 
 /// Environment variable in place of `--model-repository-path`.
@@ -159,14 +159,14 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     };
     let base_path = base_path.to_string_lossy();
     let settings = given_settings(&args.flags)?;
-    let content = save::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
+    let content = written_files::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
     check_settings(content.as_deref(), &edited, &path, name)?;
     if !base_path.contains("://") {
         note_missing(&path, Path::new(&*base_path));
     }
-    save::write(&path, &edited, true)?;
+    written_files::write(&path, &edited, true)?;
     done(args, &path, name, "added")
 }
 
@@ -233,7 +233,7 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     }
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
-    save::write(&path, &edited, true)?;
+    written_files::write(&path, &edited, true)?;
     done(args, &path, name, "removed")
 }
 

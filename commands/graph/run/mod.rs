@@ -28,7 +28,7 @@ use crate::{
     error::{Failure, FailureKind},
     infer::{self, ImageArgs, InputArgs, RequestFeed, RequestPlan, parameter},
     local,
-    pipeline::aside::Aside,
+    stdout_guard::StdoutGuard,
     ui::{self, OutputFormat},
 };
 
@@ -128,7 +128,7 @@ const LEFT: Duration = Duration::from_secs(2);
 
 /// Runs the subcommand.
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     if args.watch && args.requests.as_deref() == Some(Path::new("-")) {
         let failure = Failure::usage("standard input has its requests once, for one run");
         return Err(failure.hint("with --watch, name a file in --requests"));
@@ -196,7 +196,7 @@ async fn all(
     loaded: &LocalGraph,
     mut feed: RequestFeed<'_>,
     format: OutputFormat,
-    stdout: &mut Aside,
+    stdout: &mut StdoutGuard,
     stops: &mut Stops,
 ) -> Result<(), Failure> {
     let first = tokio::select! {
