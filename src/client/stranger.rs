@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::first_chars;
+
 /// How much of an answer is read to say what it is.
 pub(super) const MAX_READ: usize = 64 << 10;
 
@@ -85,7 +87,7 @@ pub(super) fn page_title(body: &[u8]) -> Option<String> {
         Some(body[begin..end].split_whitespace().collect::<Vec<_>>())
     });
     let title = title.unwrap_or_default().join(" ");
-    Some(title.chars().take(MAX_TITLE).collect())
+    Some(first_chars(&title, MAX_TITLE).to_owned())
 }
 
 #[cfg(test)]

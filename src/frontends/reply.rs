@@ -10,11 +10,11 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
-use super::shortened;
 use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, Result, chain, whole_milliseconds},
     task,
+    text::cut_bytes,
 };
 
 /// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
@@ -26,7 +26,7 @@ impl From<Error> for tonic::Status {
         log(&error);
         let mut status = Self::new(
             error.kind().grpc(),
-            shortened(error.message(), MAX_TEXT_LEN),
+            cut_bytes(error.message(), MAX_TEXT_LEN),
         );
         if let Some(wait) = error.wait() {
             let (seconds, milliseconds) = retry_values(wait);

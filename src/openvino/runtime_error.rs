@@ -2,6 +2,8 @@
 
 use openvino::{InferenceError, SetupError};
 
+use crate::text::first_chars;
+
 /// An error of the runtime. Its text leaves out where in the runtime's own sources it arose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -72,10 +74,8 @@ impl OpenVinoError {
         text.push_str(rest);
         let words = text.split_whitespace().filter(|word| !is_path(word));
         let text = words.collect::<Vec<_>>().join(" ").replace(":;", ":");
-        text.trim_end_matches(|c| is_separator(c) || c == ' ')
-            .chars()
-            .take(MAX_REASON_LEN)
-            .collect()
+        let text = text.trim_end_matches(|c| is_separator(c) || c == ' ');
+        first_chars(text, MAX_REASON_LEN).to_owned()
     }
 }
 

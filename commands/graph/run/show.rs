@@ -10,6 +10,7 @@ use ovms::{
     graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, ShapeText, Tensor, TensorMap, strings::Strings},
+    text::first_chars,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -192,10 +193,10 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
 /// Shows the first bytes: as text if they are text.
 fn shown(data: &[u8]) -> String {
     match text(data) {
-        Some(text) if text.chars().count() <= MAX_SHOWN => format!("{text:?}"),
         Some(text) => {
-            let start: String = text.chars().take(MAX_SHOWN).collect();
-            format!("{start:?} …")
+            let start = first_chars(text, MAX_SHOWN);
+            let more = if start.len() < text.len() { " …" } else { "" };
+            format!("{start:?}{more}")
         }
         None => output::hexadecimal(data),
     }

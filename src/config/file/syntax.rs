@@ -7,7 +7,10 @@ use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
 };
 
-use crate::diagnostic::{Diagnostic, FilePosition, LineIndex, Severity};
+use crate::{
+    diagnostic::{Diagnostic, FilePosition, LineIndex, Severity},
+    text::cut_chars,
+};
 
 /// Maximum nesting depth of lists and objects. Valid files need at most 8 levels.
 const MAX_DEPTH: usize = 64;
@@ -223,8 +226,5 @@ pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
 /// Shortens a text that would fill the screen.
 pub(in crate::config) fn shorten(text: &str) -> String {
     const MAX_SHOWN: usize = 60;
-    if text.chars().count() <= MAX_SHOWN {
-        return text.to_owned();
-    }
-    text.chars().take(MAX_SHOWN).chain(['…']).collect()
+    cut_chars(text, MAX_SHOWN)
 }

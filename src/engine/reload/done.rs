@@ -4,6 +4,7 @@ use super::error::ReloadError;
 use crate::{
     engine::engine::Reload,
     error::{Error, ErrorKind, Result, chain},
+    text::cut_bytes,
 };
 
 /// Results of a pass.
@@ -97,10 +98,5 @@ fn in_one_line(error: &ReloadError, is_silent: bool) -> String {
         error => chain(error),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.len() <= MAX_ERROR_LEN {
-        return text;
-    }
-    let mut ends = (0..=MAX_ERROR_LEN).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end));
-    format!("{}…", &text[..end.unwrap_or(0)])
+    cut_bytes(&text, MAX_ERROR_LEN)
 }

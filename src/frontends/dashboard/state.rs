@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{
     engine::{ConfigFailure, Servable, ServableVersion},
-    frontends::{guard::Access, shortened},
+    frontends::guard::Access,
     metrics::{Figures, LatencyHistogram},
+    text::cut_bytes,
 };
 
 /// State of the server and of everything it serves.
@@ -160,7 +161,7 @@ pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
 
 /// Says that what is served is not what is configured, and why.
 fn notice_of_config(failure: &ConfigFailure) -> String {
-    let reason = shortened(&failure.reason, MAX_NOTICE_LEN);
+    let reason = cut_bytes(&failure.reason, MAX_NOTICE_LEN);
     let since = failure.since();
     format!("What is served is not what the configuration says, since {since}: {reason}")
 }

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
-    frontends::shortened,
     metrics::{Figures, ServableHealth},
     model::{VersionErrorCode, VersionState},
     servable::TensorInfo,
     tensor::PartialShape,
+    text::cut_bytes,
 };
 
 /// Maximum number of versions of a model that are shown: the newest.
@@ -220,7 +220,7 @@ pub(super) fn last_error(servable: &Servable) -> Option<String> {
         .iter()
         .filter(|part| part.status().state == VersionState::Available);
     serving.find_map(|part| match part.reporter().health() {
-        ServableHealth::Failing(text) => Some(shortened(&text, MAX_NOTICE_LEN)),
+        ServableHealth::Failing(text) => Some(cut_bytes(&text, MAX_NOTICE_LEN)),
         ServableHealth::Good | ServableHealth::Unsteady(_) => None,
     })
 }
@@ -254,7 +254,7 @@ impl View {
             it.as_ref()
                 .as_ref()
                 .err()
-                .map(|it| shortened(it, MAX_FAILURE_LEN))
+                .map(|it| cut_bytes(it, MAX_FAILURE_LEN))
         });
         let loaded = servable.part(None).and_then(|part| part.loaded());
         let mut view = Self {
@@ -342,10 +342,10 @@ impl Version {
                 VersionState::End => "END",
             },
             failure: (status.code != VersionErrorCode::Ok).then(|| match part.failure() {
-                Some(failure) => shortened(&failure, MAX_FAILURE_LEN),
+                Some(failure) => cut_bytes(&failure, MAX_FAILURE_LEN),
                 None => status.message().to_owned(),
             }),
-            last_error: error.map(|text| shortened(&text, MAX_FAILURE_LEN)),
+            last_error: error.map(|text| cut_bytes(&text, MAX_FAILURE_LEN)),
             is_failing,
             runs,
             sequences,

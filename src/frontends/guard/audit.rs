@@ -17,11 +17,9 @@ use tonic::Code;
 
 use crate::{
     auth::Identity,
-    frontends::{
-        access::{Peer, Protocol},
-        shortened,
-    },
+    frontends::access::{Peer, Protocol},
     task::{self, Task},
+    text::cut_bytes,
     whole_lines::put,
 };
 
@@ -229,13 +227,13 @@ impl Trail {
             identity,
             peer,
             protocol,
-            action: shortened(action, MAX_NAME_LEN),
+            action: cut_bytes(action, MAX_NAME_LEN),
             target: OnceLock::new(),
         }
     }
 
     pub(super) fn about(&self, target: &str) {
-        let _ = self.target.set(shortened(target, MAX_NAME_LEN));
+        let _ = self.target.set(cut_bytes(target, MAX_NAME_LEN));
     }
 
     fn line(&self, outcome: Outcome) -> Line<'_> {

@@ -5,7 +5,10 @@ use std::str::FromStr;
 use half::{bf16, f16};
 
 use super::{Cursor, JsonError};
-use crate::tensor::{DataType, values::ValueError};
+use crate::{
+    tensor::{DataType, values::ValueError},
+    text::cut_bytes,
+};
 
 /// A number as it stands in a text.
 #[derive(Debug, Clone, Copy)]
@@ -248,11 +251,7 @@ fn parsed<T: FromStr>(text: &[u8]) -> Option<T> {
 fn error(text: &[u8], dtype: DataType, unfit: Unfit) -> ValueError {
     // A number may be as long as the body.
     const MAX_SHOWN: usize = 40;
-    let mut value = String::from_utf8_lossy(text).into_owned();
-    if value.len() > MAX_SHOWN {
-        value.truncate(MAX_SHOWN);
-        value.push('…');
-    }
+    let value = cut_bytes(&String::from_utf8_lossy(text), MAX_SHOWN);
     match unfit {
         Unfit::Kind => ValueError::Kind {
             found: value,

@@ -4,7 +4,7 @@ use super::{
     TextError,
     token::{Kind, Lexer, Token},
 };
-use crate::diagnostic::LineIndex;
+use crate::{diagnostic::LineIndex, text::cut_chars};
 
 /// Maximum nesting depth of messages and lists.
 pub(super) const MAX_DEPTH: usize = 100;
@@ -313,10 +313,7 @@ fn called(name: &Name<'_>) -> String {
 /// Shortens a text quoted in a message.
 pub(super) fn cut(text: &str) -> String {
     const MAX_QUOTED: usize = 60;
-    let mut chars = text.chars();
-    let short: String = chars.by_ref().take(MAX_QUOTED).collect();
-    let more = chars.next().map_or("", |_| "…");
-    short + more
+    cut_chars(text, MAX_QUOTED)
 }
 
 impl<'a> Field<'a> {

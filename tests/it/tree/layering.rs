@@ -22,6 +22,7 @@ const LAYERS: [&[&str]; 10] = [
         "shared_memory",
         "stamps",
         "task",
+        "text",
         "https",
         "tls",
         "trace",
