@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Maximum number of looks for a quiet machine; processes that have just ended may show in the
 /// first.
-const LOOKS: usize = 5;
+const MAX_LOOKS: usize = 5;
 
 /// A look in progress.
 pub(crate) struct Meter {
@@ -48,7 +48,7 @@ pub(crate) fn watched(measure: impl FnOnce() -> Vec<Row>) -> Vec<Row> {
 /// Measures other load while nothing of ours runs, for a few seconds at most.
 pub(crate) fn before() -> Others {
     let mut found = Others::default();
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_LOOKS {
         let meter = Meter::start();
         thread::sleep(LOOK);
         found = meter.others();

@@ -15,7 +15,7 @@ use crate::{
     awake::Awake,
     batching, cells, graphs, meter, metrics, peer, pipelines, reload,
     report::{
-        busy::{MAX, Others},
+        busy::{MAX_SHARE, Others},
         catalog::{self, AGAINST, CELLS, Part},
         page,
         row::Row,
@@ -224,7 +224,7 @@ fn busy(others: Others) -> String {
          no ratios are printed.",
         others.share * 100.0,
         others.stolen / others.share * 100.0,
-        MAX * 100.0
+        MAX_SHARE * 100.0
     )
 }
 

@@ -25,8 +25,10 @@ mod quiet;
 mod serve;
 mod setup;
 mod spelling;
+mod stdout_guard;
 mod stopped;
 mod ui;
+mod written_files;
 
 use std::{panic::catch_unwind, process::ExitCode};
 

@@ -44,6 +44,7 @@ mod stamps;
 pub mod store;
 pub mod task;
 pub mod tensor;
+pub mod text;
 pub mod tls;
 pub mod trace;
 pub mod whole_file;

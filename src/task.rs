@@ -247,7 +247,7 @@ pub fn sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Either<Ready<T>, BoxFuture<'static, T>> {
-    if bytes <= AT_ONCE {
+    if bytes <= MAX_AT_ONCE {
         Either::Left(ready(work()))
     } else {
         Either::Right(Box::pin(blocking(name, work)))
@@ -256,7 +256,7 @@ pub fn sized<T: Send + 'static>(
 
 /// The most bytes that are parsed, packed or written at once. An estimate, not measured: JSON is
 /// the slowest of them, and at 100 MB/s this would take 600 microseconds.
-const AT_ONCE: usize = 1 << 16;
+const MAX_AT_ONCE: usize = 1 << 16;
 
 /// Starts a named thread; the caller keeps whatever makes it end.
 ///

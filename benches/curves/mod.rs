@@ -125,7 +125,7 @@ fn head(extent: Extent, seconds: f64, others: f64) -> String {
     } else {
         ""
     };
-    let others = if others > crate::report::busy::MAX {
+    let others = if others > crate::report::busy::MAX_SHARE {
         format!(" Other work took {:.0} % of the machine.", others * 100.0)
     } else {
         String::new()

@@ -5,7 +5,7 @@ use openvino::{CompiledModel, InferRequest, Shape, Tensor};
 use crate::{Model, raw};
 
 /// Maximum time to wait for an inference, in milliseconds.
-const LONGEST: i64 = 60_000;
+const MAX_WAIT_MS: i64 = 60_000;
 
 /// A model with an infer request.
 pub(super) struct Step {
@@ -152,7 +152,7 @@ impl Parts {
         }
         let mut whole = Vec::new();
         for (request, output) in self.requests.iter_mut().zip(&self.outputs) {
-            request.request.wait(LONGEST).expect("it ends");
+            request.request.wait(MAX_WAIT_MS).expect("it ends");
             whole.extend_from_slice(output.get_raw_data().expect("it has memory"));
         }
         whole

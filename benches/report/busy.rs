@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Maximum share of the machine that others may take during a comparison.
-pub(crate) const MAX: f64 = 0.1;
+pub(crate) const MAX_SHARE: f64 = 0.1;
 
 /// Time of all processors since the machine started, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,6 @@ impl Others {
 
     /// Returns whether comparisons are meaningless.
     pub(crate) fn are_busy(self) -> bool {
-        self.share > MAX
+        self.share > MAX_SHARE
     }
 }

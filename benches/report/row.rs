@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{busy::MAX, stats::Summary};
+use super::{busy::MAX_SHARE, stats::Summary};
 
 /// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +220,7 @@ impl Row {
 
     /// Returns whether others took so much of the machine that the row is meaningless.
     pub(crate) fn is_busy(&self, spec: &Spec) -> bool {
-        self.others > MAX && !spec.is_steady
+        self.others > MAX_SHARE && !spec.is_steady
     }
 
     /// Creates a row that could not be measured, for this reason.

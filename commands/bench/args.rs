@@ -313,7 +313,7 @@ pub(super) struct TypedDuration {
 }
 
 /// Longest duration without a unit that is more likely meant in seconds than in milliseconds.
-const LONG: Duration = Duration::from_secs(120);
+const MAX_UNITLESS: Duration = Duration::from_secs(120);
 
 impl TypedDuration {
     fn read(text: &str) -> Result<Self, String> {
@@ -325,7 +325,7 @@ impl TypedDuration {
 
     /// Returns whether it may be meant in milliseconds, as other tools of load take a number.
     fn is_doubtful(self) -> bool {
-        !self.has_unit && self.length > LONG
+        !self.has_unit && self.length > MAX_UNITLESS
     }
 }
 

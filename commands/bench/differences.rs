@@ -1,8 +1,8 @@
 //! Settings in which two reports differ, beside their figures.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use ovms::client::ModelBatching;
+use ovms::{client::ModelBatching, text::cut_chars};
 use serde::Serialize;
 
 use super::{
@@ -92,17 +92,13 @@ fn listed<'a>(differing: impl Iterator<Item = &'a DifferingSetting>) -> String {
             after,
             ..
         } = it;
-        format!("{setting} {} here, {} there", cut(after), cut(before))
+        format!(
+            "{setting} {} here, {} there",
+            cut_chars(after, MAX_SHOWN),
+            cut_chars(before, MAX_SHOWN)
+        )
     });
     written.collect::<Vec<_>>().join("; ")
-}
-
-/// Cuts a value that is long.
-fn cut(value: &str) -> Cow<'_, str> {
-    match value.char_indices().nth(MAX_SHOWN) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &value[..end])),
-        None => Cow::Borrowed(value),
-    }
 }
 
 /// Setting by its name; `None` where a report does not tell it.

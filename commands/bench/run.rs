@@ -26,9 +26,9 @@ use super::{
 use crate::{
     error::Failure,
     infer::{self, runtime, unless_interrupted},
-    pipeline::new::save,
     stopped::Stopped,
     ui::{self, Look},
+    written_files,
 };
 
 /// Share of a processor from which on the client may be what limits the load.
@@ -273,7 +273,7 @@ pub(super) fn write(path: &Path, contents: String) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder)
         .map_err(|error| Failure::cannot("make the folder", folder, &error))?;
-    save::write(path, contents, true)
+    written_files::write(path, contents, true)
 }
 
 /// Returns name and version of the server, if it says so.

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Maximum length of data in the command line itself: systems limit the size of one argument.
-const LONGEST: usize = 64 << 10;
+const MAX_INLINE: usize = 64 << 10;
 
 /// Maximum length of a body at a terminal, which a longer one would flood.
 const MAX_AT_TERMINAL: usize = 8 << 10;
@@ -257,7 +257,7 @@ fn curl(call: &HttpCall, is_cut: bool) -> String {
         return format!("{}{command} --data-binary @BODY\n", left_out(&call.body));
     }
     match std::str::from_utf8(&call.body) {
-        Ok(text) if call.body.len() <= LONGEST && !text.contains('\0') => {
+        Ok(text) if call.body.len() <= MAX_INLINE && !text.contains('\0') => {
             command + " -d " + &shell_word(text) + "\n"
         }
         // The line feed before EOF belongs to the body: JSON takes it, tensors behind JSON do not.
@@ -300,7 +300,7 @@ fn grpcurl(call: &GrpcCall, is_cut: bool) -> String {
     if is_cut && data.len() > MAX_AT_TERMINAL {
         let comment = left_out(data.as_bytes());
         format!("{comment}{command} -d @ {target} < BODY\n")
-    } else if data.len() <= LONGEST {
+    } else if data.len() <= MAX_INLINE {
         format!("{command} -d {} {target}\n", shell_word(&data))
     } else {
         format!("{command} -d @ {target} <<'EOF'\n{data}\nEOF\n")
@@ -365,7 +365,7 @@ mod tests {
         tls::ClientTlsOptions,
     };
 
-    use super::{LONGEST, MAX_AT_TERMINAL, curl, grpcurl, mask};
+    use super::{MAX_AT_TERMINAL, MAX_INLINE, curl, grpcurl, mask};
 
     fn call(body: &[u8]) -> HttpCall {
         HttpCall {
@@ -389,10 +389,10 @@ mod tests {
         ////
         EOF
         ");
-        let long = curl(&call(&vec![b'1'; LONGEST + 1]), false);
+        let long = curl(&call(&vec![b'1'; MAX_INLINE + 1]), false);
         assert!(long.contains("--data-binary @- <<'EOF'\n111"), "{long}");
         assert!(long.ends_with("1\nEOF\n"), "{long}");
-        let mut counted = call(&vec![b'1'; LONGEST + 1]);
+        let mut counted = call(&vec![b'1'; MAX_INLINE + 1]);
         let header = ("Inference-Header-Content-Length".to_owned(), "1".to_owned());
         counted.headers.push(header);
         assert!(curl(&counted, false).starts_with("base64 -d "));
@@ -483,7 +483,7 @@ mod tests {
             ..ClientTlsOptions::default()
         });
         assert!(grpcurl(&call, false).starts_with("grpcurl -cacert 'a b.pem' -insecure -d "));
-        call.messages = vec!["1".repeat(LONGEST + 1)];
+        call.messages = vec!["1".repeat(MAX_INLINE + 1)];
         assert!(grpcurl(&call, false).contains(" -d @ localhost:9000 a.B/C <<'EOF'\n1"));
     }
 }

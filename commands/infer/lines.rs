@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::error::Failure;
 
 /// Maximum length of a line, in bytes. A step of a million numbers takes less.
-const LONGEST: usize = 64 << 20;
+const MAX_LINE_LEN: usize = 64 << 20;
 
 /// Character with which some editors begin their files.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -111,7 +111,7 @@ impl<R: BufRead> Reader<R> {
             source,
             name,
             number: 0,
-            longest: LONGEST,
+            longest: MAX_LINE_LEN,
             state: ReaderState::Begins,
         }
     }
@@ -150,7 +150,7 @@ impl<R: BufRead> Iterator for Reader<R> {
                 |what: &str| Failure::failed(format!("line {number} of {name} is {what}"));
             if bytes.len() > self.longest && !bytes.ends_with(b"\n") {
                 self.state = ReaderState::Skips;
-                let what = format!("longer than {} MiB", LONGEST >> 20);
+                let what = format!("longer than {} MiB", MAX_LINE_LEN >> 20);
                 return Some(Err(refused(&what)));
             }
             match String::from_utf8(bytes) {

@@ -14,13 +14,14 @@ use ovms::{
     pipeline::{Sources, rules, survey},
 };
 
-use super::{aside::Aside, config_of, facts::ConfigurationFacts};
+use super::{config_of, facts::ConfigurationFacts};
 use crate::{
     check::report::{CheckReport, CheckedKind, CheckedServable},
     completions::names,
     error::{Failure, FailureKind},
     infer,
     serve::hints,
+    stdout_guard::StdoutGuard,
     ui::{self, Look},
 };
 
@@ -71,7 +72,7 @@ no pipeline of the file has.";
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     let (path, name) = (&config_of(args.config), args.name.as_deref());
     let flags = Flags {
         cpu_extension: args.cpu_extension,

@@ -1,6 +1,5 @@
 //! `ovms pipeline`: draw, check, try and write pipelines, without a server.
 
-pub(crate) mod aside;
 pub(crate) mod check;
 pub(crate) mod facts;
 pub(crate) mod new;

@@ -8,8 +8,11 @@ use ovms::{
     pipeline,
 };
 
-use super::{aside::Aside, config_of, facts::ConfigurationFacts, missing, refused};
-use crate::{completions::names, diagrams::DiagramArgs, error::Failure, serve::hints};
+use super::{config_of, facts::ConfigurationFacts, missing, refused};
+use crate::{
+    completions::names, diagrams::DiagramArgs, error::Failure, serve::hints,
+    stdout_guard::StdoutGuard,
+};
 
 const AFTER_HELP: &str = "\
 A box is a node, with the model or custom node that it runs. What stands beside an arrow is an \
@@ -72,7 +75,7 @@ pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
     let pipelines = chosen(&file, &args)?;
     let style = args.output.style();
     // Libraries may write to stdout.
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     let mut sources = ConfigurationFacts::new(&file);
     sources.runs_custom_nodes = !args.no_custom_nodes;
     let diagrams = pipelines.into_iter();

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{ServeArgs, printed};
 use crate::{
     error::Failure,
-    pipeline::new::save,
     ui::{self, OutputFormat},
+    written_files,
 };
 
 /// Environment variable in place of `--model-repository-path`.
@@ -33,7 +33,7 @@ const ADD: [&str; 2] = [
 const REMOVE: &str = "--remove_from_config --model_name <model_name> --config_path <config_path>";
 
 /// Maximum depth of the search for models below the repository.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Runs the requested action; `None` if there is none.
 pub(super) fn run(args: &ServeArgs) -> Option<Result<(), Failure>> {
@@ -89,7 +89,7 @@ fn list(args: &ServeArgs) -> Result<(), Failure> {
         .and_then(|absolute| fs::read_dir(&absolute).map(|_| absolute))
         .map_err(|error| Failure::cannot("read the model repository", &root, &error))?;
     let mut names = Vec::new();
-    walk(&absolute, &absolute, DEPTH, &mut names);
+    walk(&absolute, &absolute, MAX_DEPTH, &mut names);
     names.sort();
     if args.output == OutputFormat::Json {
         let path = |name: &String| absolute.join(name).display().to_string();
@@ -159,14 +159,14 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     };
     let base_path = base_path.to_string_lossy();
     let settings = given_settings(&args.flags)?;
-    let content = save::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
+    let content = written_files::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
     check_settings(content.as_deref(), &edited, &path, name)?;
     if !base_path.contains("://") {
         note_missing(&path, Path::new(&*base_path));
     }
-    save::write(&path, &edited, true)?;
+    written_files::write(&path, &edited, true)?;
     done(args, &path, name, "added")
 }
 
@@ -233,7 +233,7 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     }
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
-    save::write(&path, &edited, true)?;
+    written_files::write(&path, &edited, true)?;
     done(args, &path, name, "removed")
 }
 

@@ -125,10 +125,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_secs(10);
 
 /// Maximum interval between two lines of the log.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum number of loads reported one by one.
-const MAX: usize = 5;
+const MAX_LOADS: usize = 5;
 
 /// Load in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,7 +164,7 @@ pub(super) async fn watch(engine: Arc<Engine>) {
         }
         if logs && Instant::now() >= next {
             tracing::info!("{}", stage.line());
-            pause = (pause * 2).min(LONGEST);
+            pause = (pause * 2).min(MAX_INTERVAL);
             next = Instant::now() + pause;
         }
         tokio::time::sleep(if foot.is_some() { DRAW } else { LOOK }).await;
@@ -212,7 +212,7 @@ impl Stage {
     /// Returns the lines for a terminal.
     fn drawn(&self) -> String {
         let mut lines = vec![clipped(&format!("loaded {} of {}", self.done, self.all))];
-        let reported = self.in_flight.iter().take(MAX);
+        let reported = self.in_flight.iter().take(MAX_LOADS);
         lines.extend(reported.map(|it| clipped(&ui::visible(&format!("  {}", it.text())))));
         if let Some(more) = self.more() {
             lines.push(format!("  and {more} more"));
@@ -222,7 +222,7 @@ impl Stage {
 
     /// Returns the line for the log.
     fn line(&self) -> String {
-        let reported = self.in_flight.iter().take(MAX).map(InFlight::text);
+        let reported = self.in_flight.iter().take(MAX_LOADS).map(InFlight::text);
         let more = self.more().map(|more| format!("{more} more"));
         let reported: Vec<String> = reported.chain(more).collect();
         let what = match reported.is_empty() {
@@ -233,7 +233,7 @@ impl Stage {
     }
 
     fn more(&self) -> Option<usize> {
-        let more = self.in_flight.len().saturating_sub(MAX);
+        let more = self.in_flight.len().saturating_sub(MAX_LOADS);
         (more > 0).then_some(more)
     }
 }

@@ -25,7 +25,7 @@ const PREFIX: usize = 4;
 const MAX_MESSAGE: usize = 256 << 20;
 
 /// The most bytes that are read at a time.
-const READ: usize = 64 << 10;
+const MAX_READ: usize = 64 << 10;
 
 /// The most descriptors that are received at a time.
 const MAX_DESCRIPTORS: usize = 8;
@@ -44,7 +44,7 @@ pub struct Incoming {
 impl Default for Incoming {
     fn default() -> Self {
         Self {
-            buffer: vec![0; READ].into_boxed_slice(),
+            buffer: vec![0; MAX_READ].into_boxed_slice(),
             bytes: BytesMut::new(),
             descriptors: VecDeque::new(),
             has_all: false,
@@ -69,7 +69,7 @@ impl Incoming {
             rustix::io::retry_on_intr(|| recvmsg(&socket, &mut slices, &mut ancillary, flags));
         let bytes = received?.bytes;
         self.bytes.extend_from_slice(&self.buffer[..bytes]);
-        self.has_all = bytes < READ;
+        self.has_all = bytes < MAX_READ;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptors.extend(descriptors);
@@ -268,8 +268,8 @@ mod tests {
         let (mut one, other) = UnixStream::pair().unwrap();
         let mut incoming = Incoming::default();
         assert!(incoming.receive(&other).is_err() && incoming.has_all());
-        one.write_all(&[0; super::READ + 1]).unwrap();
-        assert_eq!(incoming.receive(&other).unwrap(), super::READ);
+        one.write_all(&[0; super::MAX_READ + 1]).unwrap();
+        assert_eq!(incoming.receive(&other).unwrap(), super::MAX_READ);
         assert!(!incoming.has_all(), "the buffer is full");
         assert_eq!(incoming.receive(&other).unwrap(), 1);
         assert!(incoming.has_all());

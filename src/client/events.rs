@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{
     error::{AnswerError, ClientError, RequestError, ServerError},
-    grpc::MESSAGE_LIMIT,
+    grpc::MAX_MESSAGE,
     http::{Http, HttpBody},
     json, kserve_rest,
     message::{ClientResponse, ModelId, Request, TensorMetadata},
@@ -233,7 +233,7 @@ pub(super) struct EventLines {
 impl EventLines {
     pub(super) fn push(&mut self, bytes: &Bytes) -> Result<(), AnswerError> {
         let held = self.bytes.len() + self.data.as_ref().map_or(0, String::len);
-        if held + bytes.len() > MESSAGE_LIMIT {
+        if held + bytes.len() > MAX_MESSAGE {
             return Err(AnswerError::decode("found an event that is too large"));
         }
         self.bytes.extend_from_slice(bytes);

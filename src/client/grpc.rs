@@ -36,7 +36,7 @@ use super::{
 };
 
 /// The largest message, both ways; servers have the same limit.
-pub(super) const MESSAGE_LIMIT: usize = 1 << 30;
+pub(super) const MAX_MESSAGE: usize = 1 << 30;
 
 /// Length of the prefix of a message in the body of an HTTP request: no compression, and the length.
 pub(super) const FRAME: usize = 1 + size_of::<u32>();
@@ -151,7 +151,7 @@ impl Grpc {
             channel: self.channels[lane % self.channels.len()].clone(),
             body: body.clone(),
         };
-        let mut grpc = tonic::client::Grpc::new(sender).max_decoding_message_size(MESSAGE_LIMIT);
+        let mut grpc = tonic::client::Grpc::new(sender).max_decoding_message_size(MAX_MESSAGE);
         // Waits until the channel has room; a broken connection is made anew here.
         if let Err(error) = grpc.ready().await {
             return Err(ClientError::Unreachable {

@@ -22,7 +22,7 @@ use super::{
     protocol::{Call, CallParts, RawReply},
     stranger::{ForeignAnswer, page_title},
 };
-use crate::{https, proto::DESCRIPTORS};
+use crate::{https, proto::DESCRIPTORS, text::first_chars};
 
 /// Maximum part of an error's body that is shown if it is not the JSON of a model server.
 const MAX_OF_A_FOREIGN_BODY: usize = 300;
@@ -283,11 +283,9 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> ServerError {
     let message = match (refused, page_title(body)) {
         (Ok(refused), _) => refused.error,
         (Err(_), Some(title)) => format!("found {}", ForeignAnswer::Page(title)),
-        (Err(_), None) => String::from_utf8_lossy(body)
-            .trim()
-            .chars()
-            .take(MAX_OF_A_FOREIGN_BODY)
-            .collect(),
+        (Err(_), None) => {
+            first_chars(String::from_utf8_lossy(body).trim(), MAX_OF_A_FOREIGN_BODY).to_owned()
+        }
     };
     ServerError {
         code: ServerErrorCode::Http(status),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::first_chars;
+
 /// Maximum number of bytes of an answer that are read to identify it.
 pub(super) const MAX_READ: usize = 64 << 10;
 
@@ -85,7 +87,7 @@ pub(super) fn page_title(body: &[u8]) -> Option<String> {
         Some(body[begin..end].split_whitespace().collect::<Vec<_>>())
     });
     let title = title.unwrap_or_default().join(" ");
-    Some(title.chars().take(MAX_TITLE).collect())
+    Some(first_chars(&title, MAX_TITLE).to_owned())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The most columns of a diagram.
-const WIDTH: usize = 140;
+const MAX_COLUMNS: usize = 140;
 
 /// Pixels of a column and of a line; monospaced letters are narrower.
 const COLUMN: usize = 8;
@@ -69,7 +69,7 @@ impl SvgElement {
     }
 
     fn of(drawing: Drawing, is_document: bool) -> Self {
-        let mut scene = Scene::new(drawing, WIDTH);
+        let mut scene = Scene::new(drawing, MAX_COLUMNS);
         scene.frames.sort_by_key(|frame| frame.left);
         Self {
             width: scene.width * COLUMN + 2 * MARGIN,

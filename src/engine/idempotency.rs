@@ -9,7 +9,7 @@ use crate::{
 const KEY: &str = "idempotency_key";
 
 /// The most bytes of a key.
-const LONGEST_KEY: usize = 256;
+const MAX_KEY_LEN: usize = 256;
 
 /// Takes the idempotency key out of the parameters of a request.
 ///
@@ -32,9 +32,9 @@ pub(super) fn take_key(request: &mut InferRequest) -> Result<Option<String>> {
 /// Fails if it is empty or too long.
 pub(super) fn check_key(key: &str) -> Result<String> {
     match key.len() {
-        1..=LONGEST_KEY => Ok(key.to_owned()),
+        1..=MAX_KEY_LEN => Ok(key.to_owned()),
         length => Err(Error::invalid(format!(
-            "Idempotency key has {length} bytes; expected 1 to {LONGEST_KEY}"
+            "Idempotency key has {length} bytes; expected 1 to {MAX_KEY_LEN}"
         ))),
     }
 }

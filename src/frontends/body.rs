@@ -88,7 +88,7 @@ where
     let expected = usize::try_from(expected).unwrap_or_default();
     intake.budget.fits(expected)?;
     let mut gather = Gather::new(intake.budget.charge(CALL)?, expected);
-    let mut body = std::pin::pin!(Paced::new(body, intake, &parts.extensions));
+    let mut body = std::pin::pin!(RateLimitedBody::new(body, intake, &parts.extensions));
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else {
             continue;
@@ -113,9 +113,10 @@ where
     }
 }
 
-/// A body whose sender may not pause for longer than a limit, nor send slower than a rate once it
-/// has used that time up.
-pub(super) struct Paced<B> {
+/// Body with an idle timeout and a minimum receive rate.
+///
+/// The rate counts once the sender has used up the time of the timeout.
+pub(super) struct RateLimitedBody<B> {
     body: B,
     pause: Duration,
     /// Bytes a second; 0 for any.
@@ -131,7 +132,7 @@ pub(super) struct Paced<B> {
     pausing: bool,
 }
 
-impl<B> Paced<B> {
+impl<B> RateLimitedBody<B> {
     /// Takes the body of a request with these extensions.
     pub(super) fn new(body: B, intake: &BodyLimits, extensions: &Extensions) -> Self {
         Self {
@@ -210,7 +211,7 @@ fn unreadable(error: &(dyn std::error::Error + 'static)) -> Error {
     }
 }
 
-impl<B> Body for Paced<B>
+impl<B> Body for RateLimitedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,

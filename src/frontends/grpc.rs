@@ -13,7 +13,7 @@ use tower::Service;
 
 use super::{
     access::{Peer, Protocol},
-    body::{BodyLimits, Paced},
+    body::{BodyLimits, RateLimitedBody},
     guard::{Access, Admitted, Caller, Gate, Outcome, Rule, of_method},
     kserve::{grpc as kserve, grpc::ModelInfer, stream},
     messages::{CALL, Reader},
@@ -246,7 +246,7 @@ impl GrpcService {
             Err(error) => return now(Status::from(error).into_http().map(GrpcBody::Left)),
         };
         let body = if parts.uri.path().starts_with(HEALTH) {
-            let body = Paced::new(body, &intake, &parts.extensions);
+            let body = RateLimitedBody::new(body, &intake, &parts.extensions);
             tonic::body::Body::new(body.map_err(Status::from))
         } else {
             let mut intake = intake;

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 use super::{
-    body::{BodyLimits, Paced},
+    body::{BodyLimits, RateLimitedBody},
     expand::expand,
     gather::Gather,
     received::Received,
@@ -42,7 +42,7 @@ pub(super) const CALL: usize = 8 << 10;
 
 /// Reads the messages of a call.
 pub(super) struct Reader<B = Received> {
-    body: Paced<B>,
+    body: RateLimitedBody<B>,
     /// Additions to the request on its way.
     extensions: Extensions,
     intake: BodyLimits,
@@ -75,7 +75,7 @@ where
         let charge = intake.budget.charge(CALL);
         let (parts, body) = request.into_parts();
         Ok(Self {
-            body: Paced::new(body, intake, &parts.extensions),
+            body: RateLimitedBody::new(body, intake, &parts.extensions),
             intake: intake.clone(),
             rest: Bytes::new(),
             is_gzip: is_gzip(&parts.headers)?,

@@ -34,25 +34,3 @@ pub const SERVER_NAME: &str = "OpenVINO Model Server";
 
 /// The release that metadata calls answer.
 pub const SERVER_VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Cuts the end off a text that is longer than so many bytes.
-fn shortened(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
-        return text.to_owned();
-    }
-    let end = (0..=longest).rev().find(|&end| text.is_char_boundary(end));
-    format!("{}…", &text[..end.unwrap_or(0)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shortened;
-
-    #[test]
-    fn only_a_text_that_is_too_long_is_cut() {
-        assert_eq!(shortened("abc", 3), "abc");
-        assert_eq!(shortened("abcd", 3), "abc…");
-        // Not within a character.
-        assert_eq!(shortened("aüüü", 4), "aü…");
-    }
-}

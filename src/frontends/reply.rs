@@ -10,23 +10,23 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
-use super::shortened;
 use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, Result, chain, whole_milliseconds},
     task,
+    text::cut_bytes,
 };
 
 /// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
 /// three bytes of each, and clients refuse headers of more than 8 KiB.
-const LONGEST_TEXT: usize = 2048;
+const MAX_TEXT_LEN: usize = 2048;
 
 impl From<Error> for tonic::Status {
     fn from(error: Error) -> Self {
         log(&error);
         let mut status = Self::new(
             error.kind().grpc(),
-            shortened(error.message(), LONGEST_TEXT),
+            cut_bytes(error.message(), MAX_TEXT_LEN),
         );
         if let Some(wait) = error.wait() {
             let (seconds, milliseconds) = retry_values(wait);

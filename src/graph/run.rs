@@ -24,7 +24,7 @@ use crate::{metrics::NodeTimes, trace::TraceSpan};
 
 /// Maximum duration of a turn before others get theirs. Checked between steps of nodes, each of
 /// which takes microseconds, or continues asynchronously.
-const TURN: Duration = Duration::from_micros(200);
+const MAX_TURN: Duration = Duration::from_micros(200);
 
 /// Number of steps between checks of the clock.
 const STEPS: usize = 16;
@@ -126,7 +126,7 @@ impl Run {
             steps += 1;
             if steps == STEPS {
                 steps = 0;
-                if began.get_or_insert_with(Instant::now).elapsed() > TURN {
+                if began.get_or_insert_with(Instant::now).elapsed() > MAX_TURN {
                     return true;
                 }
             }

@@ -18,7 +18,7 @@ use super::{
 
 /// The most rows that have a count of their own; since clients choose the numbers, larger ones are counted with the next
 /// power of two.
-const MOST_EXACT: usize = 1024;
+const MAX_EXACT_ROWS: usize = 1024;
 
 /// A batch that has run, or a request of several rows alone.
 #[derive(Debug, Clone, Copy)]
@@ -149,7 +149,7 @@ impl BatchCount {
 /// Returns the size that a number of rows is counted with.
 fn size(rows: usize) -> usize {
     match rows {
-        0..=MOST_EXACT => rows,
+        0..=MAX_EXACT_ROWS => rows,
         _ => rows.checked_next_power_of_two().unwrap_or(usize::MAX),
     }
 }

@@ -15,7 +15,7 @@ use crate::tensor::{Dim, PartialShape};
 const FILE: &str = "labels.txt";
 
 /// Maximum size of the labels in bytes; further ones are no labels.
-const MAX: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 
 /// Labels, and where they are from.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,9 +84,10 @@ fn of_file(path: &Path) -> Option<String> {
         return None;
     }
     let mut text = String::new();
-    let read = fs::File::open(path).and_then(|file| file.take(MAX + 1).read_to_string(&mut text));
+    let read =
+        fs::File::open(path).and_then(|file| file.take(MAX_SIZE + 1).read_to_string(&mut text));
     let problem = match read {
-        Ok(length) if length as u64 > MAX => format!("it has more than {MAX} bytes"),
+        Ok(length) if length as u64 > MAX_SIZE => format!("it has more than {MAX_SIZE} bytes"),
         Ok(_) => return Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()),
         Err(error) => error.to_string(),
     };

@@ -22,7 +22,7 @@ use crate::{
 const FILE: &str = "mapping_config.json";
 
 /// Maximum bytes read of it.
-const LIMIT: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 
 /// Text about a file of another form.
 const FORM: &str = r#"expected {"inputs":{"name in the model":"public name"},"outputs":{…}}, each of the two if needed"#;
@@ -54,8 +54,8 @@ pub fn read(version: &Path) -> Result<TensorNames> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TensorNames::default()),
         Err(error) => return Err(Error::invalid(error.to_string())),
     };
-    if text.len() as u64 > LIMIT {
-        let text = format!("the file has more than {LIMIT} bytes");
+    if text.len() as u64 > MAX_SIZE {
+        let text = format!("the file has more than {MAX_SIZE} bytes");
         return Err(Error::invalid(text));
     }
     // A struct is read from a list as well, which is no form that anybody knows.
@@ -77,7 +77,7 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     }
     let mut text = Vec::new();
     let file = fs::File::open(path)?;
-    file.take(LIMIT + 1).read_to_end(&mut text)?;
+    file.take(MAX_SIZE + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 

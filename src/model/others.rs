@@ -52,7 +52,7 @@ const PYTHON_MODEL: &str = "model.py";
 const TRITON: &str = "config.pbtxt";
 
 /// Maximum number of bytes that are looked at of that file.
-const LONGEST: u64 = 1 << 16;
+const MAX_READ: u64 = 1 << 16;
 
 /// Returns whether a folder is that of an ensemble of Triton's, and none of its versions has a model. Blocks.
 pub fn is_ensemble(base_path: &Path) -> bool {
@@ -84,7 +84,7 @@ fn text(file: &Path) -> String {
     // Opening a pipe would wait for its other end.
     let read = file.is_file()
         && std::fs::File::open(file)
-            .and_then(|file| file.take(LONGEST).read_to_string(&mut text))
+            .and_then(|file| file.take(MAX_READ).read_to_string(&mut text))
             .is_ok();
     if !read {
         return String::new();

@@ -9,7 +9,7 @@ use crate::{
     openvino::{Hold, LoadOptions, SequenceState, SlotInput, SlotQueue, StateMode},
     quota::ClientPlace,
     request::InferRequest,
-    sequence::{Begun, SEQUENCE_ID, SequenceRefusal, Sequences, Turn},
+    sequence::{Begun, SEQUENCE_ID, SequenceGuard, SequenceRefusal, Sequences},
     tensor::{DataType, Tensor, TensorMap},
 };
 
@@ -133,7 +133,7 @@ pub(super) fn with_id(mut outputs: TensorMap, id: u64, selection: Selection) -> 
 
 /// A turn on its way through a run.
 struct Held {
-    turn: Turn<Arc<Loaded>, LiveState>,
+    turn: SequenceGuard<Arc<Loaded>, LiveState>,
     /// Place of a sequence that begins, until it has a state.
     place: Option<ClientPlace>,
     /// The state of a sequence that is over, freed with this.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Maximum bytes generated for one input.
-const LARGEST: usize = 1 << 30;
+const MAX_INPUT_SIZE: usize = 1 << 30;
 
 /// Runs the warm-up requests of a version, one after the other.
 ///
@@ -90,7 +90,7 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput> {
         // Empty texts: four bytes of length each, all zero.
         None => elements(&shape).unwrap_or(usize::MAX).saturating_mul(4),
     };
-    if size > LARGEST {
+    if size > MAX_INPUT_SIZE {
         return Err(error(TensorError::Overflow(ShapeText(&shape).to_string())));
     }
     let mut data = vec![0; size];

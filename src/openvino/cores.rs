@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::{device, error::ModelLoadError, ffi::Core, options::LoadOptions};
 
 /// Maximum number of runtimes kept for the next load.
-const MAX: usize = 8;
+const MAX_KEPT: usize = 8;
 
 /// Idle runtimes, the one used last at the end.
 static IDLE: Mutex<VecDeque<(Setting, Core)>> = Mutex::new(VecDeque::new());
@@ -49,7 +49,7 @@ pub(super) fn with<T>(
     let done = work(&mut core)?;
     let mut idle = IDLE.lock();
     idle.push_back((setting, core));
-    let oldest = (idle.len() > MAX).then(|| idle.pop_front());
+    let oldest = (idle.len() > MAX_KEPT).then(|| idle.pop_front());
     drop(idle);
     // Takes a moment.
     drop(oldest);

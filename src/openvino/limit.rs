@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Maximum time that a cancelled inference may take to end.
-const CANCEL: Duration = Duration::from_millis(500);
+const MAX_CANCEL_TIME: Duration = Duration::from_millis(500);
 
 /// Time limit of an inference, and the callback for when it passes.
 pub(super) struct Limit<'a> {
@@ -55,7 +55,7 @@ pub(super) fn infer_within(request: &mut InferRequest, limit: Limit<'_>) -> Resu
     (limit.passed)(Late::Over);
     // Whether it can be cancelled is seen by whether it ends.
     let _ = request.cancel();
-    if wait(request, CANCEL).is_none() {
+    if wait(request, MAX_CANCEL_TIME).is_none() {
         (limit.passed)(Late::Stuck);
         while wait(request, Duration::from_secs(3600)).is_none() {}
     }

@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// Maximum number of infer requests that a model may ask for.
-pub const NIREQ_LIMIT: u32 = 100_000;
+pub const MAX_NIREQ: u32 = 100_000;
 
 /// A model to load.
 #[derive(Debug, Clone, Copy)]
@@ -119,9 +119,9 @@ pub fn inspect(load: Load<'_>) -> Result<Inspected, ModelLoadError> {
 /// Makes the options that a model is really loaded with.
 fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError> {
     let mut options = Cow::Borrowed(options);
-    if options.nireq > NIREQ_LIMIT {
+    if options.nireq > MAX_NIREQ {
         return Err(ModelLoadError::unfit(format!(
-            "Nireq parameter too high - Exceeded allowed nireq value: {}; at most {NIREQ_LIMIT}",
+            "Nireq parameter too high - Exceeded allowed nireq value: {}; at most {MAX_NIREQ}",
             options.nireq
         )));
     }
@@ -208,7 +208,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             // taken for another one.
             0 if options.inference_timeout.is_some() && options.device == "CPU" => streams.max(1),
             0 => number(&compiled, &PropertyKey::OptimalNumberOfInferRequests)
-                .clamp(1, NIREQ_LIMIT)
+                .clamp(1, MAX_NIREQ)
                 .max(one_for_each_core(&inputs, &outputs)),
             nireq => nireq,
         };

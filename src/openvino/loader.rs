@@ -2,7 +2,7 @@
 
 /// Longest time slice that the system grants, in nanoseconds.
 #[cfg(target_os = "linux")]
-const LONGEST: u64 = 100_000_000;
+const MAX_SLICE: u64 = 100_000_000;
 
 /// Lets every other thread that wakes go before this one, which keeps its share of the time;
 /// threads that it starts are as any other. Does nothing where the system has no such setting, or
@@ -29,7 +29,7 @@ pub(super) fn give_way() {
         return;
     }
     attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    attributes.sched_runtime = LONGEST;
+    attributes.sched_runtime = MAX_SLICE;
     // SAFETY: the kernel reads as many bytes as `size` says, which the call above has set. A refusal
     // changes nothing.
     unsafe {
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(after.sched_flags & reset, reset);
         assert_eq!(started.sched_flags & reset, 0);
         // Older systems tell no slice, and have no other.
-        assert!(after.sched_runtime == before.sched_runtime || after.sched_runtime == LONGEST);
+        assert!(after.sched_runtime == before.sched_runtime || after.sched_runtime == MAX_SLICE);
         assert_eq!(started.sched_runtime, before.sched_runtime);
     }
 }

@@ -51,7 +51,7 @@ pub use cache::check as check_cache;
 pub use error::ModelLoadError;
 pub use guard::Guard;
 pub use health::Health;
-pub use load::{Compiled, Inspected, Load, NIREQ_LIMIT, inspect, load};
+pub use load::{Compiled, Inspected, Load, MAX_NIREQ, inspect, load};
 pub use names::{Side, TensorNames};
 pub use options::{
     BatchOption, Batching, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel,

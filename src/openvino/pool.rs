@@ -44,7 +44,7 @@ pub enum PoolError {
 
 /// Waiting strategy of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum SlotWait {
     /// In turn.
     InTurn,
     /// On the thread for so long, taking what comes free; only then in turn.
@@ -117,11 +117,11 @@ impl<S> Pool<S> {
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
     pub(super) async fn lease(
         self: &Arc<Self>,
-        patience: Patience,
+        strategy: SlotWait,
         queue: SlotQueue,
         rank: Rank,
     ) -> Result<Lease<S>, PoolError> {
-        match self.lease_now(patience) {
+        match self.lease_now(strategy) {
             Some(lease) => Ok(lease),
             None => self.lease_in_turn(queue, rank).await,
         }
@@ -176,20 +176,20 @@ impl<S> Pool<S> {
         self.shut.load(Ordering::SeqCst) || self.stuck.load(Ordering::SeqCst) >= self.size
     }
 
-    /// Lends a slot without putting the task to sleep: one that is free, or comes free while patience
-    /// spins; none past others that wait if it is for waiting in turn.
-    pub(super) fn lease_now(self: &Arc<Self>, patience: Patience) -> Option<Lease<S>> {
-        let slot = self.take_now(patience)?;
+    /// Lends a slot without putting the task to sleep: one that is free, or comes free while the
+    /// thread spins; none past others that wait if it is for waiting in turn.
+    pub(super) fn lease_now(self: &Arc<Self>, strategy: SlotWait) -> Option<Lease<S>> {
+        let slot = self.take_now(strategy)?;
         Some(self.lend(slot))
     }
 
     /// Takes a slot without putting the task to sleep.
-    fn take_now(&self, patience: Patience) -> Option<S> {
-        let limit = match patience {
+    fn take_now(&self, strategy: SlotWait) -> Option<S> {
+        let limit = match strategy {
             // Those who sleep were here first.
-            Patience::InTurn if self.waiting.get() > 0 => return None,
-            Patience::InTurn => return self.take(),
-            Patience::Spin(limit) => limit,
+            SlotWait::InTurn if self.waiting.get() > 0 => return None,
+            SlotWait::InTurn => return self.take(),
+            SlotWait::Spin(limit) => limit,
         };
         let mut started = None;
         loop {
@@ -377,7 +377,7 @@ mod tests {
 
     use futures::poll;
 
-    use super::{Lease, Patience, Pool, PoolError, SlotQueue};
+    use super::{Lease, Pool, PoolError, SlotQueue, SlotWait};
 
     fn now() -> Instant {
         Instant::now()
@@ -387,15 +387,15 @@ mod tests {
     async fn sleepers_are_served_in_turn_and_nobody_passes_them() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
-        let mut second = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut first = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
+        let mut second = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(first.as_mut()).is_pending());
         assert!(poll!(second.as_mut()).is_pending());
         drop(held);
-        let mut third = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut third = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(third.as_mut()).is_pending(), "two are before it");
         assert!(poll!(second.as_mut()).is_pending(), "one is before it");
         let held = first.await.unwrap();
@@ -409,13 +409,13 @@ mod tests {
     async fn a_request_of_microseconds_takes_what_is_free() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut sleeper = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut sleeper = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(sleeper.as_mut()).is_pending());
         drop(held);
-        let spin = Patience::Spin(Duration::ZERO);
+        let spin = SlotWait::Spin(Duration::ZERO);
         let quick: Lease<_> = pool.lease(spin, SlotQueue::Bounded, now()).await.unwrap();
         assert!(poll!(sleeper.as_mut()).is_pending(), "it came too late");
         drop(quick);
@@ -426,14 +426,14 @@ mod tests {
     async fn the_queue_is_bounded_and_leaving_it_makes_room() {
         let pool = Pool::new(vec!["slot"], 1);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
         {
-            let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+            let mut waiting = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
             assert!(poll!(waiting.as_mut()).is_pending());
             let refused = pool
-                .lease(Patience::InTurn, SlotQueue::Bounded, now())
+                .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
                 .await
                 .err();
             assert_eq!(
@@ -444,9 +444,9 @@ mod tests {
                 })
             );
         }
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut waiting = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending(), "there is room again");
-        let mut admitted = pin!(pool.lease(Patience::InTurn, SlotQueue::Admitted, now()));
+        let mut admitted = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Admitted, now()));
         assert!(
             poll!(admitted.as_mut()).is_pending(),
             "its caller bounds it"
@@ -465,7 +465,7 @@ mod tests {
                 crate::task::Task::spawn(async move {
                     for _ in 0..20 {
                         let lease = pool
-                            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+                            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
                             .await
                             .unwrap();
                         tokio::task::yield_now().await;
@@ -478,8 +478,8 @@ mod tests {
                 .await
                 .unwrap();
             let both = futures::future::join(
-                pool.lease(Patience::InTurn, SlotQueue::Bounded, now()),
-                pool.lease(Patience::InTurn, SlotQueue::Bounded, now()),
+                pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()),
+                pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()),
             );
             let (one, two) = tokio::time::timeout(Duration::from_secs(30), both)
                 .await
@@ -492,20 +492,20 @@ mod tests {
     async fn nobody_waits_for_slots_that_are_all_stuck_or_were_replaced() {
         let pool = Pool::new(vec!["slot"], 10);
         let _held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut waiting = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending());
         let stuck = pool.stuck();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
         let refused = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .err();
         assert_eq!(refused, Some(PoolError::Shut));
         drop(stuck);
-        let mut waiting = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut waiting = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         assert!(poll!(waiting.as_mut()).is_pending(), "it may come back");
         pool.shut();
         assert_eq!(waiting.await.err(), Some(PoolError::Shut));
@@ -515,12 +515,12 @@ mod tests {
     async fn one_that_leaves_after_it_was_called_calls_the_next() {
         let pool = Pool::new(vec!["slot"], 10);
         let held = pool
-            .lease(Patience::InTurn, SlotQueue::Bounded, now())
+            .lease(SlotWait::InTurn, SlotQueue::Bounded, now())
             .await
             .unwrap();
-        let mut second = Box::pin(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+        let mut second = Box::pin(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
         {
-            let mut first = pin!(pool.lease(Patience::InTurn, SlotQueue::Bounded, now()));
+            let mut first = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
             assert!(poll!(first.as_mut()).is_pending());
             assert!(poll!(second.as_mut()).is_pending());
             drop(held);
@@ -531,7 +531,7 @@ mod tests {
     #[tokio::test]
     async fn a_higher_priority_comes_first_and_a_lower_one_in_the_end() {
         let pool = Pool::new(vec!["slot"], 10);
-        let spin = Patience::InTurn;
+        let spin = SlotWait::InTurn;
         let held = pool.lease(spin, SlotQueue::Bounded, now()).await.unwrap();
         let second = Duration::from_secs(1);
         // As if they had come so much later.

@@ -20,7 +20,7 @@ use super::{
     batch::{BatchRules, BatchingFacts},
     health::{Health, Nature},
     options::{LoadOptions, Placement},
-    pool::{Lease, Patience, Pool, PoolError, Rank, SlotQueue},
+    pool::{Lease, Pool, PoolError, Rank, SlotQueue, SlotWait},
     runtime_error::OpenVinoError,
     slot::{Slot, SlotError},
     slot_input::{SlotInput, rows_of},
@@ -226,14 +226,14 @@ impl Runner {
         }
         let short = self.placement == Placement::InPlace
             || self.typical.0.load(Ordering::Relaxed) < nanoseconds(SPIN);
-        let patience = if short {
-            Patience::Spin(SPIN)
+        let strategy = if short {
+            SlotWait::Spin(SPIN)
         } else {
             // Longer than others of the same connection are to wait.
             task::in_own_task().await;
-            Patience::InTurn
+            SlotWait::InTurn
         };
-        let lease = match self.pool.lease_now(patience) {
+        let lease = match self.pool.lease_now(strategy) {
             Some(lease) => Ok(lease),
             // What waits may be taken along by others.
             None if self.workers.batches().is_some() => {
@@ -310,13 +310,13 @@ impl Runner {
         }
         let free = match queue {
             SlotQueue::Bounded if batches.is_none() => {
-                match self.pool.lease(Patience::InTurn, queue, run.rank).await {
+                match self.pool.lease(SlotWait::InTurn, queue, run.rank).await {
                     Ok(lease) => Some(lease),
                     Err(error) => return Err(self.not_lent(error, run.work)),
                 }
             }
             // Where it waits, a worker thread that runs another one may take it along.
-            _ => self.pool.lease_now(Patience::InTurn),
+            _ => self.pool.lease_now(SlotWait::InTurn),
         };
         match free {
             Some(lease) => {
@@ -349,7 +349,7 @@ impl Runner {
         tokio::select! {
             biased;
             answer = &mut answer => return self.answered(answer),
-            lease = self.pool.lease(Patience::InTurn, queue, rank) => {
+            lease = self.pool.lease(SlotWait::InTurn, queue, rank) => {
                 if let Some(run) = offer.take_back() {
                     let lease = match lease {
                         Ok(lease) => lease,

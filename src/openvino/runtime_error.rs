@@ -2,6 +2,8 @@
 
 use openvino::{InferenceError, SetupError};
 
+use crate::text::first_chars;
+
 /// An error of the runtime. Its text leaves out where in the runtime's own sources it arose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -48,7 +50,7 @@ impl OpenVinoError {
 }
 
 /// Maximum length of a reason sent to a client, in characters.
-const LONGEST: usize = 1000;
+const MAX_REASON_LEN: usize = 1000;
 
 impl OpenVinoError {
     /// Returns the text for a client: without the places in the runtime's sources, and without paths
@@ -72,10 +74,8 @@ impl OpenVinoError {
         text.push_str(rest);
         let words = text.split_whitespace().filter(|word| !is_path(word));
         let text = words.collect::<Vec<_>>().join(" ").replace(":;", ":");
-        text.trim_end_matches(|c| is_separator(c) || c == ' ')
-            .chars()
-            .take(LONGEST)
-            .collect()
+        let text = text.trim_end_matches(|c| is_separator(c) || c == ' ');
+        first_chars(text, MAX_REASON_LEN).to_owned()
     }
 }
 

@@ -119,11 +119,11 @@ const BESIDE: &str = "a relative path begins at the folder where the server was 
                       handler: open `os.path.join(kwargs[\"base_path\"], NAME)`";
 
 /// The most characters that an error tells of a name or datatype that a handler gave.
-const BRIEF: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 
 /// Cuts the end off a long text that a handler gave as a name or the like, for an error.
 pub fn brief(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(BRIEF) {
+    match text.char_indices().nth(MAX_NAME_LEN) {
         None => Cow::Borrowed(text),
         Some((end, _)) => {
             let more = text[end..].chars().count();

@@ -32,7 +32,7 @@ use crate::{
 const AHEAD: u32 = 64;
 
 /// The most bytes of a set for that; larger ones are given one at a time.
-const SMALL: usize = 64 << 10;
+const MAX_SET_BYTES: usize = 64 << 10;
 
 /// Use of a handler by one run of a graph, in one worker; closed with it.
 pub struct HandlerInstance {
@@ -455,7 +455,7 @@ impl HandlerGenerator {
     /// Counts a set that was taken, and lets the generator give more when it has few left.
     fn taken(&mut self, bytes: usize) {
         self.ahead -= 1;
-        let wanted = if bytes > SMALL { 1 } else { AHEAD };
+        let wanted = if bytes > MAX_SET_BYTES { 1 } else { AHEAD };
         if self.ahead <= wanted / 2 {
             let more = wanted - self.ahead;
             self.ahead += more;

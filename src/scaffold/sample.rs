@@ -4,7 +4,7 @@ use super::stream::{ScaffoldStream, joined};
 use crate::tensor::DataType;
 
 /// The most values that are written out.
-const MAX: i64 = 6;
+const MAX_VALUES: i64 = 6;
 
 /// A tensor to try an input with.
 pub(super) struct Sample {
@@ -72,7 +72,7 @@ pub fn flags(inputs: &[ScaffoldStream]) -> String {
                 let all = vec!["\"hello\""; number].join(",");
                 format!("-i '{name}:BYTES:{lengths}=[{all}]'")
             }
-            (_, count @ 1..=MAX, 1) => {
+            (_, count @ 1..=MAX_VALUES, 1) => {
                 let values: Vec<String> = (0..count).map(|it| value(dtype, it)).collect();
                 format!("-i '{name}:{dtype}=[{}]'", values.join(","))
             }

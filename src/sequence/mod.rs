@@ -1,7 +1,7 @@
 //! Sequences of requests to stateful models.
 //!
 //! [`control`] reads the sequence controls of a request, [`Sequences`] knows the live ones and whose
-//! [`Turn`] it is, [`SequenceSummary`] is one of them in a list, and [`arrival`] keeps requests of one connection in the order in which they came.
+//! turn it is, [`SequenceGuard`] is that turn, [`SequenceSummary`] is one of them in a list, and [`arrival`] keeps requests of one connection in the order in which they came.
 //!
 //! Nothing here knows models: the state of a sequence and the instance that it runs on are type
 //! parameters. `src/model/stateful.rs` runs a step on them, and `src/model/cleaner.rs` ends those
@@ -17,4 +17,4 @@ pub use arrival::{Arrival, Line};
 pub use control::{CONTROL_INPUT, Echo, SEQUENCE_ID, SequenceCommand, SequenceControl};
 pub use list::SequenceSummary;
 pub use registry::{Bounds, SequenceRefusal, Sequences};
-pub use turn::{Begun, Turn, Waiting};
+pub use turn::{Begun, SequenceGuard, Waiting};

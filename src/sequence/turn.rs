@@ -12,7 +12,7 @@ use super::{
 /// The turn of a request in its sequence: for as long as it lives, no other request of the
 /// sequence runs. A turn that is dropped before its run has changed nothing; one that is dropped
 /// during its run closes the sequence.
-pub struct Turn<I: Clone + PartialEq, S> {
+pub struct SequenceGuard<I: Clone + PartialEq, S> {
     /// Nothing once the turn has been passed on.
     pub(super) sequences: Option<Arc<Sequences<I, S>>>,
     pub(super) id: u64,
@@ -34,14 +34,14 @@ pub struct Waiting<I: Clone + PartialEq, S> {
     pub(super) entry: u64,
     /// Serial of the place.
     pub(super) serial: u64,
-    pub(super) turn: oneshot::Receiver<Turn<I, S>>,
+    pub(super) turn: oneshot::Receiver<SequenceGuard<I, S>>,
 }
 
 /// Turn of a request, or the wait for it.
 #[must_use]
 pub enum Begun<I: Clone + PartialEq, S> {
     /// The turn.
-    Turn(Turn<I, S>),
+    Turn(SequenceGuard<I, S>),
     /// A place in the queue.
     Waiting(Waiting<I, S>),
 }
@@ -61,7 +61,7 @@ impl<I: Clone + PartialEq, S> Begun<I, S> {
     /// # Errors
     ///
     /// Fails if the sequence ends before.
-    pub async fn turn(self) -> Result<Turn<I, S>, SequenceRefusal> {
+    pub async fn turn(self) -> Result<SequenceGuard<I, S>, SequenceRefusal> {
         match self {
             Self::Turn(turn) => Ok(turn),
             Self::Waiting(mut waiting) => (&mut waiting.turn)
@@ -82,7 +82,7 @@ enum Outcome {
     Unused,
 }
 
-impl<I: Clone + PartialEq, S> Turn<I, S> {
+impl<I: Clone + PartialEq, S> SequenceGuard<I, S> {
     /// Returns the id of the sequence.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -143,7 +143,7 @@ impl<I: Clone + PartialEq, S> Turn<I, S> {
     }
 }
 
-impl<I: Clone + PartialEq, S> Drop for Turn<I, S> {
+impl<I: Clone + PartialEq, S> Drop for SequenceGuard<I, S> {
     fn drop(&mut self) {
         drop(self.pass(match self.running {
             true => Outcome::Failed,
@@ -179,7 +179,7 @@ impl<I: Clone + PartialEq, S> Drop for Waiting<I, S> {
 
 impl<I: Clone + PartialEq, S> Sequences<I, S> {
     /// Takes a turn back and gives it to the next, or removes the sequence.
-    fn pass(self: &Arc<Self>, turn: &mut Turn<I, S>, outcome: Outcome) -> Option<S> {
+    fn pass(self: &Arc<Self>, turn: &mut SequenceGuard<I, S>, outcome: Outcome) -> Option<S> {
         let state = turn.state.take();
         let control = turn.control;
         let mut inner = self.lock();
@@ -233,9 +233,9 @@ impl<I: Clone + PartialEq, S> Entry<I, S> {
         sequences: &Arc<Sequences<I, S>>,
         id: u64,
         control: SequenceControl,
-    ) -> Turn<I, S> {
+    ) -> SequenceGuard<I, S> {
         self.busy = true;
-        Turn {
+        SequenceGuard {
             sequences: Some(Arc::clone(sequences)),
             id,
             serial: self.serial,

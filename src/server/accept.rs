@@ -30,9 +30,9 @@ use super::{
     channel::Channel,
     departure::Attended,
     inline_calls::{self, InlineCalls, InlineDriver},
+    io_timeout::{ConnectionState, IoTimeouts, TimeoutStream},
     limits::{Addresses, Counted, LogLimit},
     listen::Listeners,
-    pace::{Paced, Patience, Turn},
     pieces::Pieces,
     poll_turns::PollTurns,
     reaper::Reaper,
@@ -60,14 +60,14 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The largest piece that a sender may cut its data into.
-const FRAME: u32 = 1 << 20;
+const MAX_FRAME: u32 = 1 << 20;
 
 /// Send buffer of a stream.
 const SEND_BUFFER: usize = 2 << 20;
 
 /// The largest head of an HTTP/1 request. Without a bound of its own, a head that is larger than
 /// hyper's buffer is refused or taken as its pieces happen to arrive.
-const HEAD: usize = 400 << 10;
+const MAX_HEAD: usize = 400 << 10;
 
 /// Time in which a client that has no request in flight when the server stops may still send one: it may be
 /// about to, or have done so already. It is answered, with the notice that the connection ends.
@@ -232,7 +232,7 @@ impl Connections {
 /// Settings of each connection of a listener.
 #[derive(Clone)]
 struct Terms {
-    patience: Patience,
+    timeouts: IoTimeouts,
     reaper: Arc<Reaper>,
     /// Turns of connections and calls that have more to do than one poll may.
     busy: Arc<PollTurns>,
@@ -245,7 +245,7 @@ impl Terms {
         let write = Duration::from_secs(flags.write_timeout_seconds.into());
         let idle = Duration::from_secs(flags.idle_timeout_seconds.into());
         Self {
-            patience: Patience {
+            timeouts: IoTimeouts {
                 read: Duration::from_secs(flags.read_timeout_seconds),
                 write,
             },
@@ -453,7 +453,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 ) {
     let unread = Unread::new(grpc.budget());
     let max_block = terms.channel.max_block();
-    let stream = Paced::http2(stream, terms.patience, max_block, Arc::clone(&unread));
+    let stream = TimeoutStream::http2(stream, terms.timeouts, max_block, Arc::clone(&unread));
     let watchdog = Arc::new(Watchdog::http2());
     terms.reaper.watch(&watchdog);
     let service = {
@@ -477,7 +477,7 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
+        .max_frame_size(MAX_FRAME)
         .max_send_buf_size(SEND_BUFFER)
         .auto_date_header(false);
     terms.channel.set(&mut builder);
@@ -499,34 +499,34 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     terms: Terms,
     stop: Stop,
 ) {
-    let turn = Arc::<Turn>::default();
-    let stream = Paced::http1(stream, terms.patience, Arc::clone(&turn), rest.budget());
-    let stream = Attended::new(stream, Arc::clone(&turn));
-    let watchdog = Arc::new(Watchdog::http1(Arc::clone(&turn)));
+    let state = Arc::<ConnectionState>::default();
+    let stream = TimeoutStream::http1(stream, terms.timeouts, Arc::clone(&state), rest.budget());
+    let stream = Attended::new(stream, Arc::clone(&state));
+    let watchdog = Arc::new(Watchdog::http1(Arc::clone(&state)));
     terms.reaper.watch(&watchdog);
     let service = {
-        let turn = Arc::clone(&turn);
+        let state = Arc::clone(&state);
         service_fn(move |mut request: Request<Incoming>| {
-            turn.begin(request.version() == Version::HTTP_11);
+            state.begin(request.version() == Version::HTTP_11);
             let entry = access.begin(Protocol::Http, peer, &mut request);
-            let (rest, turn) = (rest.clone(), Arc::clone(&turn));
+            let (rest, state) = (rest.clone(), Arc::clone(&state));
             let is_large = has_large_body(request.headers());
             async move {
                 let mut response = rest.answer(request).await;
-                if turn.is_stopping() || (is_large && leaves_body(response.status())) {
+                if state.is_stopping() || (is_large && leaves_body(response.status())) {
                     // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
                     let headers = response.headers_mut();
                     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
-                turn.answered();
-                Ok::<_, Infallible>(Entry::answered(entry, response, Made(turn)))
+                state.answered();
+                Ok::<_, Infallible>(Entry::answered(entry, response, Made(state)))
             }
         })
     };
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .max_header_size(HEAD)
+        .max_header_size(MAX_HEAD)
         // A client that has said all may still want to hear the answer; whether it does, `Attended` finds out.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
@@ -623,8 +623,8 @@ fn poll_last(last: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> P
     }
 }
 
-/// The answer to an HTTP/1 request, which tells the turn when all of it is made.
-struct Made(Arc<Turn>);
+/// The answer to an HTTP/1 request, which notes in the state when all of it is made.
+struct Made(Arc<ConnectionState>);
 
 impl Drop for Made {
     fn drop(&mut self) {

@@ -16,7 +16,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The most bytes of the headers of a call, as HTTP/2 counts them; that of gRPC's own libraries.
-const METADATA: u32 = 8 << 10;
+const MAX_METADATA: u32 = 8 << 10;
 
 /// The settings of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Channel {
             streams: STREAMS,
             keepalive: Some(KEEPALIVE),
             keepalive_timeout: KEEPALIVE_TIMEOUT,
-            metadata: METADATA,
+            metadata: MAX_METADATA,
             age: None,
         };
         for (name, value) in arguments {
@@ -71,7 +71,7 @@ impl Channel {
                 self.keepalive_timeout = time.unwrap_or(KEEPALIVE_TIMEOUT);
             }
             "grpc.max_connection_age_ms" => self.age = time,
-            "grpc.max_metadata_size" => self.metadata = number.unwrap_or(METADATA),
+            "grpc.max_metadata_size" => self.metadata = number.unwrap_or(MAX_METADATA),
             // Used by `message_size`.
             "grpc.max_receive_message_length" => {}
             _ => return false,
@@ -91,7 +91,7 @@ impl Channel {
     /// Returns the longest header block that is read: what is too large for the list, but not by
     /// far, is refused by its stream, and more ends the connection.
     pub(super) fn max_block(&self) -> usize {
-        4 * self.metadata.max(METADATA) as usize
+        4 * self.metadata.max(MAX_METADATA) as usize
     }
 }
 

@@ -16,13 +16,13 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::pace::Turn;
+use super::io_timeout::ConnectionState;
 
 /// The interim answer, which a client that is still there passes over.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The most bytes that are read ahead of the parser: a further request, which comes from a client that is there.
-const AHEAD: usize = 512;
+const MAX_AHEAD: usize = 512;
 
 /// The most looks between two interim answers; there are twice as many each time.
 const MAX_PAUSE: u32 = 32;
@@ -30,7 +30,7 @@ const MAX_PAUSE: u32 = 32;
 /// An HTTP/1 connection that notices when its client leaves before the answer.
 pub(super) struct Attended<S> {
     stream: S,
-    turn: Arc<Turn>,
+    state: Arc<ConnectionState>,
     /// Bytes that the parser has yet to be given.
     ahead: Vec<u8>,
     /// Indicates that the client has announced that it sends no more.
@@ -43,10 +43,10 @@ pub(super) struct Attended<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Attended<S> {
-    pub(super) fn new(stream: S, turn: Arc<Turn>) -> Self {
+    pub(super) fn new(stream: S, state: Arc<ConnectionState>) -> Self {
         Self {
             stream,
-            turn,
+            state,
             ahead: Vec::new(),
             has_ended: false,
             unsent: b"",
@@ -57,11 +57,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attended<S> {
 
     /// Looks after the client, if it is time to; fails if it is gone.
     fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        if !self.turn.takes_look() {
+        if !self.state.takes_look() {
             return Ok(());
         }
         if !self.has_ended && self.ahead.is_empty() {
-            let mut bytes = [0; AHEAD];
+            let mut bytes = [0; MAX_AHEAD];
             let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
                 Poll::Pending => return Ok(()),
@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attended<S> {
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        if !self.has_ended || !self.turn.takes_interim() {
+        if !self.has_ended || !self.state.takes_interim() {
             return Ok(());
         }
         match self.pause {
@@ -163,31 +163,31 @@ mod tests {
 
     use super::*;
 
-    fn at_work() -> (DuplexStream, Attended<DuplexStream>, Arc<Turn>) {
+    fn at_work() -> (DuplexStream, Attended<DuplexStream>, Arc<ConnectionState>) {
         let (client, server) = duplex(1 << 10);
-        let turn = Arc::<Turn>::default();
-        turn.begin(true);
-        (client, Attended::new(server, Arc::clone(&turn)), turn)
+        let state = Arc::<ConnectionState>::default();
+        state.begin(true);
+        (client, Attended::new(server, Arc::clone(&state)), state)
     }
 
-    async fn look(stream: &mut Attended<DuplexStream>, turn: &Turn) -> io::Result<()> {
-        turn.look();
+    async fn look(stream: &mut Attended<DuplexStream>, state: &ConnectionState) -> io::Result<()> {
+        state.look();
         stream.flush().await
     }
 
     #[tokio::test]
     async fn one_that_is_gone_ends_the_request() {
-        let (client, mut server, turn) = at_work();
+        let (client, mut server, state) = at_work();
         drop(client);
-        assert!(look(&mut server, &turn).await.is_err());
+        assert!(look(&mut server, &state).await.is_err());
     }
 
     #[tokio::test]
     async fn one_that_has_said_all_is_told_to_wait_ever_more_rarely() {
-        let (mut client, mut server, turn) = at_work();
+        let (mut client, mut server, state) = at_work();
         client.shutdown().await.unwrap();
         for _ in 0..8 {
-            look(&mut server, &turn).await.unwrap();
+            look(&mut server, &state).await.unwrap();
         }
         server.write_all(b"answer").await.unwrap();
         drop(server);
@@ -199,13 +199,13 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_sends_on_is_there_and_loses_nothing() {
-        let (mut client, mut server, turn) = at_work();
-        look(&mut server, &turn).await.unwrap();
+        let (mut client, mut server, state) = at_work();
+        look(&mut server, &state).await.unwrap();
         client.write_all(b"next").await.unwrap();
-        look(&mut server, &turn).await.unwrap();
+        look(&mut server, &state).await.unwrap();
         client.write_all(b" one").await.unwrap();
         client.shutdown().await.unwrap();
-        look(&mut server, &turn).await.unwrap();
+        look(&mut server, &state).await.unwrap();
         let mut read = String::new();
         server.read_to_string(&mut read).await.unwrap();
         assert_eq!(read, "next one");
@@ -216,14 +216,14 @@ mod tests {
     #[tokio::test]
     async fn nothing_comes_before_an_old_answer_or_within_one() {
         for (is_http11, has_answer) in [(false, false), (true, true)] {
-            let (mut client, mut server, turn) = at_work();
-            turn.begin(is_http11);
+            let (mut client, mut server, state) = at_work();
+            state.begin(is_http11);
             if has_answer {
-                turn.answered();
+                state.answered();
             }
             client.shutdown().await.unwrap();
-            look(&mut server, &turn).await.unwrap();
-            look(&mut server, &turn).await.unwrap();
+            look(&mut server, &state).await.unwrap();
+            look(&mut server, &state).await.unwrap();
             drop(server);
             assert_eq!(client.read_to_end(&mut Vec::new()).await.unwrap(), 0);
         }

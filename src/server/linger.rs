@@ -27,7 +27,7 @@ const AT_STOP: Duration = Duration::from_millis(100);
 
 /// The most that is thrown away: the rest of a body as large as the largest that is taken unless a
 /// flag says otherwise.
-const MAX: usize = 1 << 30;
+const MAX_DISCARDED: usize = 1 << 30;
 
 /// Bytes to read at a time.
 const PIECE: usize = 1 << 14;
@@ -49,7 +49,7 @@ impl Linger {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
-            left: MAX,
+            left: MAX_DISCARDED,
             end: now + IN_ALL,
             stopping: false,
             timer: Box::pin(tokio::time::sleep_until(now + SILENCE)),
@@ -157,9 +157,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_without_end_is_let_go() {
-        let mut much = repeat(b'x').take(2 * MAX as u64);
+        let mut much = repeat(b'x').take(2 * MAX_DISCARDED as u64);
         lingers(&mut much, false).await;
-        assert_eq!(much.limit(), MAX as u64);
+        assert_eq!(much.limit(), MAX_DISCARDED as u64);
     }
 
     #[tokio::test(start_paused = true)]

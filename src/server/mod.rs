@@ -12,10 +12,10 @@ mod frames;
 pub(crate) mod fuzz;
 mod heads;
 mod inline_calls;
+mod io_timeout;
 mod limits;
 mod linger;
 mod listen;
-mod pace;
 mod pieces;
 mod poll_turns;
 mod reaper;
@@ -125,7 +125,7 @@ const STORE_WITHOUT_MODEL: &str = "no model uses --sequence-store: none is state
      \"stateful\": true in a configuration file";
 
 /// The most names that a warning has.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Returns the warning that readiness means little, if nothing at all could be loaded. Nothing may be meant to come
 /// later where nothing is wrong.
@@ -137,7 +137,7 @@ fn nothing_served(engine: &Engine, errors: &[ReloadError]) -> Option<String> {
     let names = engine.configured().borrow().clone().unwrap_or_default();
     let named: Vec<String> = names
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|name| format!("`{name}`"))
         .collect();
     let more = match names.len() - named.len() {

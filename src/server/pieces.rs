@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::watchdog::Watchdog;
 
 /// The largest piece.
-const PIECE: usize = 1 << 16;
+const MAX_PIECE: usize = 1 << 16;
 
 /// A body in pieces.
 pub(super) struct Pieces<B> {
@@ -38,8 +38,8 @@ impl<B> Pieces<B> {
     }
 
     fn piece(&mut self, mut bytes: Bytes) -> Piece {
-        if bytes.len() > PIECE {
-            self.rest = bytes.split_off(PIECE);
+        if bytes.len() > MAX_PIECE {
+            self.rest = bytes.split_off(MAX_PIECE);
         }
         self.watchdog.made(self.stream);
         Piece {
@@ -115,7 +115,7 @@ mod tests {
     use http_body_util::{BodyExt as _, StreamBody};
     use hyper::body::{Body as _, Frame};
 
-    use super::{PIECE, Pieces};
+    use super::{MAX_PIECE, Pieces};
     use crate::server::watchdog::Watchdog;
 
     #[tokio::test]
@@ -123,8 +123,8 @@ mod tests {
         let data = |length| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![7; length])));
         let frames = [
             data(3),
-            data(2 * PIECE + 1),
-            data(PIECE),
+            data(2 * MAX_PIECE + 1),
+            data(MAX_PIECE),
             Ok(Frame::trailers(HeaderMap::new())),
         ];
         let watchdog = Arc::new(Watchdog::http2());
@@ -135,7 +135,7 @@ mod tests {
         while let Some(Ok(frame)) = pieces.frame().await {
             sizes.push(frame.into_data().map_or(0, |piece| piece.remaining()));
         }
-        assert_eq!(sizes, [3, PIECE, PIECE, 1, PIECE, 0]);
+        assert_eq!(sizes, [3, MAX_PIECE, MAX_PIECE, 1, MAX_PIECE, 0]);
         assert!(pieces.is_end_stream() || pieces.frame().await.is_none());
         assert!(watchdog.activity().is_busy, "it has not ended");
         drop(watchdog.claim());

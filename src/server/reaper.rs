@@ -23,7 +23,7 @@ use tokio::{
 use super::watchdog::{Activity, Close, Watchdog};
 
 /// The longest time from one look at all connections to the next.
-const PERIOD: Duration = Duration::from_secs(1);
+const MAX_PERIOD: Duration = Duration::from_secs(1);
 
 /// The same while somebody waits for a place.
 const PERIOD_WAITING: Duration = Duration::from_millis(100);
@@ -93,7 +93,7 @@ impl Reaper {
 
     /// Looks at all connections again and again.
     pub(super) async fn run(&self) {
-        let usual = (self.idle.min(self.write) / 4).min(PERIOD);
+        let usual = (self.idle.min(self.write) / 4).min(MAX_PERIOD);
         loop {
             let is_full = self.is_full.load(Ordering::Relaxed);
             let period = if is_full { PERIOD_WAITING } else { usual };

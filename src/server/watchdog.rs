@@ -21,7 +21,7 @@ use futures::task::AtomicWaker;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
-use super::pace::Turn;
+use super::io_timeout::ConnectionState;
 
 /// Asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub(super) struct Watchdog {
 
 #[derive(Debug)]
 enum Work {
-    Http1(Arc<Turn>),
+    Http1(Arc<ConnectionState>),
     Http2(Mutex<Streams>),
 }
 
@@ -59,8 +59,8 @@ pub(super) struct Activity {
 }
 
 impl Watchdog {
-    pub(super) fn http1(turn: Arc<Turn>) -> Self {
-        Self::of(Work::Http1(turn))
+    pub(super) fn http1(state: Arc<ConnectionState>) -> Self {
+        Self::of(Work::Http1(state))
     }
 
     pub(super) fn http2() -> Self {
@@ -85,9 +85,9 @@ impl Watchdog {
 
     pub(super) fn activity(&self) -> Activity {
         match &self.work {
-            Work::Http1(turn) => Activity {
-                begun: turn.requests(),
-                is_busy: turn.busy(),
+            Work::Http1(state) => Activity {
+                begun: state.requests(),
+                is_busy: state.busy(),
             },
             Work::Http2(streams) => streams.lock().activity(),
         }
@@ -97,22 +97,22 @@ impl Watchdog {
     /// a request at all: how far it has sent an answer cannot be seen.
     pub(super) fn is_at_work(&self) -> bool {
         match &self.work {
-            Work::Http1(turn) => turn.busy(),
+            Work::Http1(state) => state.busy(),
             Work::Http2(_) => self.activity().begun > 0,
         }
     }
 
     /// Notes that the server stops.
     pub(super) fn stop(&self) {
-        if let Work::Http1(turn) = &self.work {
-            turn.stop();
+        if let Work::Http1(state) = &self.work {
+            state.stop();
         }
     }
 
     /// Has the client looked after that a request of HTTP/1 is at work for. Over HTTP/2 it says itself when it leaves.
     pub(super) fn look(&self) {
-        if let Work::Http1(turn) = &self.work {
-            turn.look();
+        if let Work::Http1(state) = &self.work {
+            state.look();
             self.task.wake();
         }
     }

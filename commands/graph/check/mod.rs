@@ -15,7 +15,7 @@ use crate::{
     check::report::{CheckReport, CheckedKind},
     completions::names,
     error::{Failure, FailureKind},
-    pipeline::aside::Aside,
+    stdout_guard::StdoutGuard,
     ui::{self, Look},
 };
 
@@ -84,7 +84,7 @@ pub(crate) enum Depth {
 /// Runs the subcommand.
 pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     let defaults = Defaults::default();
     let mut found = match source::find(&args.path, args.name.as_deref(), &defaults) {
         Ok(found) => found,

@@ -15,8 +15,9 @@ use self::output::{Chosen, FormatOrStream};
 use crate::{
     completions::names,
     error::Failure,
-    pipeline::new::{named, save, typed},
+    pipeline::new::{named, typed},
     ui::{self, OutputFormat},
+    written_files,
 };
 
 /// Text at the end of the help.
@@ -145,19 +146,19 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     let files = files.map(|(name, text)| (folder.join(name), text));
     let mut files: Vec<(PathBuf, String)> = files.collect();
     let replaced = match args.config {
-        None => save::refuse_existing(&config, args.force).map(|()| None)?,
+        None => written_files::refuse_existing(&config, args.force).map(|()| None)?,
         Some(file) => {
-            let content = save::read_if_there(&file);
+            let content = written_files::read_if_there(&file);
             content.map_err(|error| Failure::cannot("read", &file, &error))?
         }
     };
     for (path, _) in &files {
-        save::refuse_existing(path, args.force)?;
+        written_files::refuse_existing(path, args.force)?;
     }
     let content = replaced.as_deref();
     let text = entry::added(content, &config, entry, &scaffold.name, &folder)?;
-    save::write_into(&folder, &files, args.force)?;
-    save::write(&config, &text, args.force || replaced.is_some())?;
+    written_files::write_into(&folder, &files, args.force)?;
+    written_files::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
     for blank in blanks {
         let place = folder.join(handler_file("preprocess"));
@@ -243,5 +244,5 @@ fn tell(
         format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name}{stream} {flags}"),
     ];
-    save::tell(&files, &next, format)
+    written_files::report(&files, &next, format)
 }

@@ -28,7 +28,7 @@ use crate::{
     error::{Failure, FailureKind},
     infer::{self, ImageArgs, InputArgs, RequestFeed, RequestPlan, parameter},
     local,
-    pipeline::aside::Aside,
+    stdout_guard::StdoutGuard,
     ui::{self, OutputFormat},
 };
 
@@ -121,14 +121,14 @@ pub(crate) struct GraphRunArgs {
 }
 
 /// Maximum number of responses waiting to be shown.
-const WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
 
 /// Runs the subcommand.
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     if args.watch && args.requests.as_deref() == Some(Path::new("-")) {
         let failure = Failure::usage("standard input has its requests once, for one run");
         return Err(failure.hint("with --watch, name a file in --requests"));
@@ -196,7 +196,7 @@ async fn all(
     loaded: &LocalGraph,
     mut feed: RequestFeed<'_>,
     format: OutputFormat,
-    stdout: &mut Aside,
+    stdout: &mut StdoutGuard,
     stops: &mut Stops,
 ) -> Result<(), Failure> {
     let first = tokio::select! {
@@ -215,7 +215,7 @@ async fn all(
     let inputs = loaded.plan().inputs.iter();
     let mut left_out: Vec<&str> = inputs.map(|input| input.port.name.as_str()).collect();
     let (send, mut requests) = mpsc::channel::<Option<InferRequest>>(1);
-    let (answer, mut answers) = mpsc::channel(WAITING);
+    let (answer, mut answers) = mpsc::channel(MAX_WAITING);
     let feeding = async move {
         let mut next = Some(first);
         while let Some(request) = next {

@@ -10,6 +10,7 @@ use ovms::{
     graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, ShapeText, Tensor, TensorMap, strings::Strings},
+    text::first_chars,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ use crate::{
 const PLACES: usize = 4;
 
 /// Maximum number of characters shown of an output that is not a tensor.
-const SHOWN: usize = 32;
+const MAX_SHOWN: usize = 32;
 
 /// Times of the nodes of a run.
 pub(super) struct Times(Mutex<Vec<Took>>);
@@ -192,10 +193,10 @@ fn as_json(at: Option<i64>, tensors: TensorMap, opaque: &[&LooseTensor]) -> Stri
 /// Shows the first bytes: as text if they are text.
 fn shown(data: &[u8]) -> String {
     match text(data) {
-        Some(text) if text.chars().count() <= SHOWN => format!("{text:?}"),
         Some(text) => {
-            let start: String = text.chars().take(SHOWN).collect();
-            format!("{start:?} …")
+            let start = first_chars(text, MAX_SHOWN);
+            let more = if start.len() < text.len() { " …" } else { "" };
+            format!("{start:?}{more}")
         }
         None => output::hexadecimal(data),
     }

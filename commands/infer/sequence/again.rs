@@ -13,8 +13,8 @@ use super::Stop;
 use crate::ui::{self, counted};
 
 /// The first and the longest pause between two attempts.
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Attempts of steps beyond the first.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Again {
         mut step: impl AsyncFnMut(&mut SequenceClient<'a>) -> Result<T, SequenceError>,
     ) -> Result<T, SequenceError> {
         session.set_key((self.most > 0).then(random_key));
-        let mut pause = FIRST;
+        let mut pause = MIN_PAUSE;
         for left in (0..=self.most).rev() {
             let error = match step(session).await {
                 Err(error) if left > 0 && is_worth_another(&error) => error,
@@ -58,7 +58,7 @@ impl Again {
                 () = sleep(wait) => {}
                 () = self.stop.asked() => return Err(error),
             }
-            pause = LONGEST.min(pause * 2);
+            pause = MAX_PAUSE.min(pause * 2);
         }
         unreachable!("the last attempt returns")
     }

@@ -12,7 +12,7 @@ use ovms::{
 };
 
 use super::{SequenceArgs, explain_step};
-use crate::{error::Failure, infer::job::misfit, pipeline::new::save, ui};
+use crate::{error::Failure, infer::job::misfit, ui, written_files};
 
 /// Files of a sequence.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -118,7 +118,7 @@ impl StateFiles {
         };
         let saved = client.save_sequence(model, id).await;
         let state = saved.map_err(|error| cannot_save(path, error))?;
-        save::write(path, &state, true)?;
+        written_files::write(path, &state, true)?;
         ui::note(&format!(
             "Saved the state of sequence {id} to {}",
             path.display()

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use ovms::{custom_node::HEADER, python, scaffold::handler_file};
 
-use super::{named, save, typed};
-use crate::{error::Failure, ui::OutputFormat};
+use super::{handler_tests, named, typed};
+use crate::{error::Failure, ui::OutputFormat, written_files};
 
 /// Placeholder of the name in the files.
 const NAME: &str = "@NAME@";
@@ -79,7 +79,7 @@ impl Skeleton {
             ),
         ];
         let config = self.config();
-        let [stubs, test] = save::handler_tests(&self.folder);
+        let [stubs, test] = handler_tests(&self.folder);
         let next = [
             format!("ovms pipeline check {config}"),
             format!("ovms pipeline run {config} {INPUT}"),
@@ -103,10 +103,10 @@ impl Skeleton {
     ) -> Result<(), Failure> {
         let files = files.map(|(name, text)| (self.folder.join(name), text));
         for (path, _) in &files {
-            save::refuse_existing(path, self.force)?;
+            written_files::refuse_existing(path, self.force)?;
         }
-        save::write_into(&self.folder, &files, self.force)?;
+        written_files::write_into(&self.folder, &files, self.force)?;
         let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
-        save::tell(&files, next, self.output)
+        written_files::report(&files, next, self.output)
     }
 }

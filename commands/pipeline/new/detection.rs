@@ -9,14 +9,15 @@ use ovms::{
 };
 
 use super::{
-    models, save, typed, validate,
+    handler_tests, models, typed, validate,
     wiring::{Comment, WiredModel, described, json, unique},
 };
 use crate::{
     error::Failure,
     local,
-    pipeline::aside::Aside,
+    stdout_guard::StdoutGuard,
     ui::{self, shell_word},
+    written_files,
 };
 
 /// Text at the end of the help.
@@ -113,9 +114,9 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
     let names = ["config.json", "crops.py", "test_crops.py", "pyovms.pyi"];
     let paths = names.map(|name| folder.join(name));
     for path in &paths {
-        save::refuse_existing(path, args.force)?;
+        written_files::refuse_existing(path, args.force)?;
     }
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     local::open_runtime()?;
     let folders = [args.detector.clone(), args.classifier.clone()];
     let (models, steps) = models::look(&folders, Some(&paths[0]))?;
@@ -137,10 +138,10 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
         python::STUB.to_owned(),
     ];
     let files: Vec<(PathBuf, String)> = paths.iter().cloned().zip(texts).collect();
-    save::write_into(&folder, &files, args.force)?;
+    written_files::write_into(&folder, &files, args.force)?;
     let files: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let (config, name) = (typed(&paths[0]), shell_word(&args.name));
-    let [stubs, test] = save::handler_tests(&folder);
+    let [stubs, test] = handler_tests(&folder);
     let next = [
         format!("ovms pipeline check {config}"),
         format!("ovms pipeline run {config} -i @IMAGE.png"),
@@ -149,7 +150,7 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
         format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name} -i @IMAGE.png"),
     ];
-    stdout.print(&save::told(&files, &next, args.output.output()))
+    stdout.print(&written_files::reported(&files, &next, args.output.output()))
 }
 
 /// Writes the configuration file.

@@ -4,7 +4,6 @@
 mod custom_node;
 mod detection;
 pub(crate) mod models;
-pub(crate) mod save;
 pub(crate) mod wiring;
 
 use std::path::{Path, PathBuf};
@@ -20,11 +19,13 @@ use self::{
     detection::DetectionArgs,
     wiring::{PipelineText, WiredModel, Wiring},
 };
-use super::{aside::Aside, facts::ConfigurationFacts};
+use super::facts::ConfigurationFacts;
 use crate::{
     error::Failure,
     local,
+    stdout_guard::StdoutGuard,
     ui::{self, shell_word, visible},
+    written_files,
 };
 
 /// The flags as typed.
@@ -171,12 +172,12 @@ fn pipeline(
         let text = "`--output json` tells what was written, and without a file nothing is";
         return Err(Failure::usage(text).hint("name the file with `-o FILE`"));
     }
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     if of.name.is_empty() {
         return Err(Failure::usage("the pipeline needs a name"));
     }
     if let Some(file) = of.out() {
-        save::refuse_existing(file, of.force)?;
+        written_files::refuse_existing(file, of.force)?;
     }
     local::open_runtime()?;
     let (models, steps) = models::look(&of.models, of.out())?;
@@ -199,10 +200,10 @@ fn pipeline(
     match of.out() {
         None => stdout.print(&text),
         Some(file) => {
-            save::write(file, &text, of.force)?;
+            written_files::write(file, &text, of.force)?;
             if of.output.is_json() {
                 let next = [format!("ovms pipeline check {}", typed(file))];
-                return stdout.print(&save::reported_json(&[file], &next));
+                return stdout.print(&written_files::reported_json(&[file], &next));
             }
             ui::note(&format!("wrote {}", file.display()));
             Ok(())
@@ -233,6 +234,14 @@ fn validate(text: &str, file: &Path, runs_custom_nodes: bool) -> Result<(), Fail
 /// Writes a path for a shell.
 pub(crate) fn typed(path: &Path) -> String {
     shell_word(&visible(&path.to_string_lossy()))
+}
+
+/// Returns the commands that run the tests of a handler in a folder: the module of handlers comes first.
+fn handler_tests(folder: &Path) -> [String; 2] {
+    [
+        "ovms graph stubs".to_owned(),
+        format!("python3 -m unittest discover {}", typed(folder)),
+    ]
 }
 
 /// Rejects names that are not valid for files and libraries on all systems.

@@ -29,7 +29,7 @@ use self::{
     ranking::{RankedResponse, ResponseRanking},
     usage::{CoreUsage, CoreWatch},
 };
-use super::{aside::Aside, config_of, refused, unknown};
+use super::{config_of, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind},
@@ -37,6 +37,7 @@ use crate::{
     infer::{self, ImageArgs, InputArgs, RankingArgs},
     local::{self, LocalServable},
     serve::hints,
+    stdout_guard::StdoutGuard,
     ui::{self, Look},
 };
 
@@ -120,7 +121,7 @@ pub(crate) struct PipelineRunArgs {
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     let ranking = args.ranking.read()?;
     let inputs = infer::inputs(args.inputs, args.images)?;
     let (name, config) = read(&config_of(args.config), args.name, args.python_environment)?;

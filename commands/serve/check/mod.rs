@@ -46,11 +46,9 @@ use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
     error::Failure,
     graph, logging,
-    pipeline::{
-        aside::Aside,
-        facts::{ConfigurationFacts, Reported},
-    },
+    pipeline::facts::{ConfigurationFacts, Reported},
     places,
+    stdout_guard::StdoutGuard,
     ui::{self, Cell, Look, NOTHING, OutputFormat, Table, Tone},
 };
 
@@ -113,7 +111,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let look = Look::of_stdout();
     // Libraries and handlers may print.
-    let mut stdout = Aside::take()?;
+    let mut stdout = StdoutGuard::take()?;
     let mut report = Report {
         is_syntax: flags.check == CheckDepth::Syntax,
         ..Report::default()
@@ -494,7 +492,7 @@ struct Limit {
     /// Flags of the server, which have the limits.
     flags: Arc<Flags>,
     /// Destination of a JSON document if the time is up.
-    stdout: Option<Aside>,
+    stdout: Option<StdoutGuard>,
 }
 
 /// Guard of a check with a time limit; ends the watch when it is dropped.

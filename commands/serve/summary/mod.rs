@@ -18,13 +18,13 @@ use ovms::{
 use crate::ui::{counted, listed, visible, wrapped};
 
 /// Maximum number of servables listed one by one.
-const MAX: usize = 8;
+const MAX_SERVABLES: usize = 8;
 
 /// Maximum number of models without versions listed one by one.
 const MAX_EMPTY: usize = 4;
 
 /// Maximum number of names in an event.
-const LISTED: usize = 100;
+const MAX_NAMES: usize = 100;
 
 /// Width of the column of names.
 const NAMES: usize = 12;
@@ -134,7 +134,7 @@ impl Summary {
             tracing::info!(
                 served = self.served.len(),
                 failed = self.missing,
-                names = names.get(..LISTED).unwrap_or(&names).join(","),
+                names = names.get(..MAX_NAMES).unwrap_or(&names).join(","),
                 grpc = self.grpc.as_ref().map(Place::grpc),
                 rest = self.rest.as_ref().map(Place::rest),
                 management = self.management.as_ref().map(Place::rest),
@@ -218,10 +218,10 @@ impl Summary {
             ),
         ];
         rows.retain(|(_, texts)| !texts.is_empty());
-        let reported = self.served.iter().take(MAX);
+        let reported = self.served.iter().take(MAX_SERVABLES);
         rows.extend(reported.map(|it| (it.kind, vec![it.name.clone() + &it.about])));
-        if self.served.len() > MAX {
-            let more = self.served.len() - MAX;
+        if self.served.len() > MAX_SERVABLES {
+            let more = self.served.len() - MAX_SERVABLES;
             let all = self.infer("--status", Some("--status"));
             rows.push(("and", vec![format!("{more} more: {all}")]));
         }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The most views of views that are followed.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Creates the object of a tensor that has come.
 pub(super) fn received<'py>(
@@ -96,7 +96,7 @@ fn common(py: Python<'_>, view: &View) -> Option<Span> {
         return Some(span.clone());
     }
     let mut base = view.owner(py)?;
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         if let Ok(tensor) = base.cast::<PyTensor>() {
             let inner = tensor.get().view();
             if let Some(Memory::Shared(span)) = inner.memory() {

@@ -123,7 +123,7 @@ fn push_float(packer: &mut Packer, value: f64) -> Result<(), ValueError> {
 }
 
 /// The largest random whole number: it fits every type, and most tables of words.
-const MAX: u64 = 100;
+const MAX_RANDOM: u64 = 100;
 
 /// The length of a random string.
 const LETTERS: usize = 8;
@@ -182,7 +182,7 @@ fn push(random: &mut StdRng, packer: &mut Packer) -> Result<(), ValueProblem> {
             packer.push_bytes(&letters)?;
         }
         dtype if dtype.is_float() => packer.push_f64(random.random())?,
-        _ => packer.push_u64(random.random_range(0..=MAX))?,
+        _ => packer.push_u64(random.random_range(0..=MAX_RANDOM))?,
     }
     Ok(())
 }

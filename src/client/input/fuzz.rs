@@ -7,7 +7,7 @@ use super::{
 };
 
 /// The most samples that are read of a stream at once.
-const SAMPLES: usize = 256;
+const MAX_SAMPLES: usize = 256;
 
 /// A sound, as a file and as a stream. There are never more samples than bytes.
 pub(crate) fn wav(data: &[u8]) {
@@ -25,12 +25,12 @@ pub(crate) fn wav(data: &[u8]) {
     assert!(channels > 0 && (channels == 1 || data.starts_with(RIFF)));
     let mut read = 0;
     loop {
-        let samples = stream.next(SAMPLES);
+        let samples = stream.next(MAX_SAMPLES);
         let (samples, _) = samples.expect("memory can be read");
         if samples.is_empty() {
             break;
         }
-        assert!(samples.len() <= SAMPLES);
+        assert!(samples.len() <= MAX_SAMPLES);
         read += samples.len();
     }
     assert!(read * length * channels <= data.len());

@@ -9,7 +9,7 @@ use tonic::{Response, Status, Streaming};
 use crate::{
     client::{
         error::{AnswerError, ClientError},
-        grpc::{Grpc, MESSAGE_LIMIT},
+        grpc::{Grpc, MAX_MESSAGE},
         kserve_grpc,
         stream::{
             Incoming, Outgoing, RequestSender, ResponseReceiver, StreamAnswer, StreamEvent,
@@ -45,8 +45,8 @@ pub(super) fn open(grpc: &Grpc) -> (RequestSender, ResponseReceiver<'_>) {
     let opening = async move {
         let request = grpc.request(ReceiverStream::new(requests));
         let mut service = GrpcInferenceServiceClient::new(grpc.channel())
-            .max_decoding_message_size(MESSAGE_LIMIT)
-            .max_encoding_message_size(MESSAGE_LIMIT);
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
         service.model_stream_infer(request).await
     };
     let state = State::Opening(Box::pin(opening));

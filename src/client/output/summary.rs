@@ -3,10 +3,13 @@
 use std::{cmp::Ordering, fmt::Write as _};
 
 use super::elements;
-use crate::tensor::{
-    DataType, ShapeText, Tensor,
-    strings::unframed,
-    values::{Value, values},
+use crate::{
+    tensor::{
+        DataType, ShapeText, Tensor,
+        strings::unframed,
+        values::{Value, values},
+    },
+    text::cut_chars,
 };
 
 /// Number of elements shown.
@@ -141,12 +144,8 @@ fn element(value: Value<'_>) -> String {
         Value::Double(value) => number(value),
         Value::Bytes(value) => {
             let text = String::from_utf8_lossy(value);
-            let mut shown: String = text.chars().take(SHOWN_OF_A_STRING).collect();
-            if shown.len() < text.len() {
-                shown.push('…');
-            }
             // Quotes and escapes, so that a string cannot break the table.
-            format!("{shown:?}")
+            format!("{:?}", cut_chars(&text, SHOWN_OF_A_STRING))
         }
     }
 }

@@ -223,7 +223,7 @@ fn listed(errors: &[Diagnostic], more: usize) -> String {
 }
 
 /// Maximum size of a file, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_SIZE: u64 = 64 << 20;
 
 /// Reads a configuration file from disk. Blocks.
 ///
@@ -251,11 +251,11 @@ pub fn read(path: &Path, defaults: &Defaults) -> Result<FileConfig, FileError> {
 fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let mut content = Vec::new();
-    let mut file = std::fs::File::open(path)?.take(LARGEST + 1);
+    let mut file = std::fs::File::open(path)?.take(MAX_FILE_SIZE + 1);
     file.read_to_end(&mut content)?;
-    if content.len() as u64 > LARGEST {
+    if content.len() as u64 > MAX_FILE_SIZE {
         return Err(std::io::Error::other(format!(
-            "it has more than {LARGEST} bytes"
+            "it has more than {MAX_FILE_SIZE} bytes"
         )));
     }
     Ok(content)

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
-const MAX: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 /// Key at the top of a file that tells editors its schema.
 const SCHEMA: &str = "$schema";
@@ -73,7 +73,7 @@ struct Kept {
 impl Kept {
     /// Keeps a finding, unless there are too many.
     fn add(&mut self, found: Diagnostic) {
-        if self.found.len() < MAX {
+        if self.found.len() < MAX_REPORTED {
             self.found.push(found);
         } else {
             self.more += 1;

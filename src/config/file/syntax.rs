@@ -7,10 +7,13 @@ use jsonc_parser::{
     CollectOptions, ParseOptions, ast::Value, common::Ranged, errors::ParseErrorKind, parse_to_ast,
 };
 
-use crate::diagnostic::{Diagnostic, FilePosition, LineIndex, Severity};
+use crate::{
+    diagnostic::{Diagnostic, FilePosition, LineIndex, Severity},
+    text::cut_chars,
+};
 
 /// Maximum nesting depth of lists and objects. Valid files need at most 8 levels.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The text of a file.
 #[derive(Debug)]
@@ -191,12 +194,12 @@ impl Source {
                 '"' => string = Some(index),
                 '{' | '[' => {
                     depth += 1;
-                    if depth > DEPTH {
+                    if depth > MAX_DEPTH {
                         return Err(Box::new(self.error(
                             (index, index + 1),
                             "",
                             "lists and objects in one another without end",
-                            format!("at most {DEPTH} in one another"),
+                            format!("at most {MAX_DEPTH} in one another"),
                         )));
                     }
                 }
@@ -222,9 +225,6 @@ pub(in crate::config) fn range(value: &Value<'_>) -> (usize, usize) {
 
 /// Shortens a text that would fill the screen.
 pub(in crate::config) fn shorten(text: &str) -> String {
-    const MAX: usize = 60;
-    if text.chars().count() <= MAX {
-        return text.to_owned();
-    }
-    text.chars().take(MAX).chain(['…']).collect()
+    const MAX_SHOWN: usize = 60;
+    cut_chars(text, MAX_SHOWN)
 }

@@ -4,6 +4,7 @@ use super::error::ReloadError;
 use crate::{
     engine::engine::Reload,
     error::{Error, ErrorKind, Result, chain},
+    text::cut_bytes,
 };
 
 /// Results of a pass.
@@ -34,7 +35,7 @@ impl Done {
 const MAX_ERRORS: usize = 16;
 
 /// The most bytes of one of them.
-const LONGEST_ERROR: usize = 1024;
+const MAX_ERROR_LEN: usize = 1024;
 
 /// Answer to a client that asked for a pass. `is_silent` leaves out what Python may have raised.
 pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
@@ -97,10 +98,5 @@ fn in_one_line(error: &ReloadError, is_silent: bool) -> String {
         error => chain(error),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.len() <= LONGEST_ERROR {
-        return text;
-    }
-    let mut ends = (0..=LONGEST_ERROR).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end));
-    format!("{}…", &text[..end.unwrap_or(0)])
+    cut_bytes(&text, MAX_ERROR_LEN)
 }

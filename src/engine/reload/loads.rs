@@ -15,7 +15,7 @@ use super::served::Trigger;
 use crate::{python::HandlerLoad, task::Task};
 
 /// The most loads at once, but for those that take long.
-const AT_ONCE: usize = 8;
+const MAX_LOADS: usize = 8;
 
 /// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
 const LONG: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ impl<T: Send + 'static> Loads<T> {
     pub(super) fn new() -> Self {
         Self {
             running: FuturesUnordered::new(),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: Arc::new(Semaphore::new(MAX_LOADS)),
         }
     }
 

@@ -25,10 +25,10 @@ use hyper::body::{Body, Frame, SizeHint};
 
 pub(crate) use self::peer::{Peer, Source};
 use self::writer::{Record, Writer};
-use super::shortened;
 use crate::{
     auth::Identity,
     config::LogFormat,
+    text::cut_bytes,
     trace::{TraceContext, TraceSpan, Tracer},
 };
 
@@ -101,7 +101,7 @@ impl AccessLog {
                 peer,
                 protocol,
                 method: request.method().clone(),
-                path: shortened(request.uri().path(), writer::LONGEST),
+                path: cut_bytes(request.uri().path(), writer::MAX_TEXT_LEN),
                 identity: None,
                 model: None,
                 version: None,
@@ -172,7 +172,7 @@ impl Note {
 pub(super) fn seen(extensions: &Extensions, name: Option<&str>) -> Seen {
     let note = Note::of(extensions);
     if let (Some(note), Some(name)) = (&note, name) {
-        let _ = note.servable.set(shortened(name, writer::LONGEST));
+        let _ = note.servable.set(cut_bytes(name, writer::MAX_TEXT_LEN));
     }
     Seen(note)
 }

@@ -6,8 +6,14 @@ use std::sync::Arc;
 use axum::http::Request;
 use tonic::Code;
 
-use super::{Peer, Protocol, writer::Record};
-use crate::trace::{TraceSpan, Tracer};
+use super::{
+    Peer, Protocol,
+    writer::{MAX_TEXT_LEN, Record},
+};
+use crate::{
+    text::cut_bytes,
+    trace::{TraceSpan, Tracer},
+};
 
 /// Paths of gRPC services whose calls have spans; health and reflection have none.
 const SERVICES: [&str; 2] = ["/inference.", "/tensorflow.serving."];
@@ -44,7 +50,7 @@ pub(super) fn begin<B>(
                 None => method.to_owned(),
             });
             span.set("http.request.method", method.to_owned());
-            span.set("url.path", super::shortened(path, super::writer::LONGEST));
+            span.set("url.path", cut_bytes(path, MAX_TEXT_LEN));
             if let Some(route) = route {
                 span.set("http.route", route);
             }

@@ -197,7 +197,7 @@ impl Lines {
 }
 
 /// The longest path or name in a line, in bytes.
-pub(super) const LONGEST: usize = 1024;
+pub(super) const MAX_TEXT_LEN: usize = 1024;
 
 /// Facts about a finished request, which are also its line as JSON.
 #[derive(Debug, Clone, Serialize)]

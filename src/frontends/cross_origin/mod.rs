@@ -17,6 +17,7 @@ use super::tfs::rest::is_about_sequences;
 use crate::{
     config::ServerSettings,
     error::{Error, ErrorKind, Result},
+    text::cut_chars,
 };
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -39,7 +40,7 @@ const MANAGEMENT: [&str; 11] = [
 ];
 
 /// The most characters of a header that an error repeats.
-const REPEATED: usize = 200;
+const MAX_REPEATED: usize = 200;
 
 /// Checks that a request says once whom it is for, with one `Host` (RFC 9112, 3.2). HTTP/1.0 has no such header.
 ///
@@ -203,10 +204,7 @@ fn refused(text: String) -> Error {
 
 fn quoted(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
-    match text.char_indices().nth(REPEATED) {
-        Some((end, _)) => format!("`{}…`", &text[..end]),
-        None => format!("`{text}`"),
-    }
+    format!("`{}`", cut_chars(&text, MAX_REPEATED))
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use crate::engine::Servable;
 pub(super) const USUAL: usize = 50;
 
 /// Maximum number of servables in a response.
-pub(super) const MAX: usize = 100;
+pub(super) const MAX_SERVABLES: usize = 100;
 
 /// The longest text that names are searched for, in bytes.
-const LONGEST: usize = 200;
+const MAX_SEARCH_LEN: usize = 200;
 
 /// Characters that are not percent-encoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
@@ -62,14 +62,14 @@ impl Ask {
             match &*key {
                 "q" => {
                     let part = value.trim().to_lowercase();
-                    if part.len() <= LONGEST {
+                    if part.len() <= MAX_SEARCH_LEN {
                         ask.part = part;
                     }
                 }
                 "name" => ask.name = Some(value.into_owned()),
                 "state" => ask.condition = value.parse().ok(),
                 "offset" => ask.offset = value.parse().unwrap_or(0),
-                "limit" => ask.limit = value.parse().unwrap_or(USUAL).clamp(1, MAX),
+                "limit" => ask.limit = value.parse().unwrap_or(USUAL).clamp(1, MAX_SERVABLES),
                 _ => {}
             }
         }
@@ -139,7 +139,7 @@ pub(super) fn encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, MAX, USUAL, encoded, name, since};
+    use super::{Ask, MAX_SERVABLES, USUAL, encoded, name, since};
     use crate::frontends::dashboard::view::Condition;
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let long = format!("q={}", "x".repeat(1000));
         assert_eq!(Ask::read(Some(&long)), Ask::default());
         assert_eq!(Ask::read(Some("limit=0")).limit, 1);
-        assert_eq!(Ask::read(Some("limit=100000")).limit, MAX);
+        assert_eq!(Ask::read(Some("limit=100000")).limit, MAX_SERVABLES);
     }
 
     #[test]

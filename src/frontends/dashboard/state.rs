@@ -12,12 +12,13 @@ use super::{
     Dashboard,
     ask::{Ask, Found},
     history::{RecentFigures, resident_kib},
-    view::{Condition, LONGEST_NOTICE, View, in_flight, last_error},
+    view::{Condition, MAX_NOTICE_LEN, View, in_flight, last_error},
 };
 use crate::{
     engine::{ConfigFailure, Servable, ServableVersion},
-    frontends::{guard::Access, shortened},
+    frontends::guard::Access,
     metrics::{Figures, LatencyHistogram},
+    text::cut_bytes,
 };
 
 /// State of the server and of everything it serves.
@@ -160,7 +161,7 @@ pub(super) fn by_condition(engine: &Access) -> Vec<(Condition, Servable)> {
 
 /// Describes why what is served is not what is configured.
 fn notice_of_config(failure: &ConfigFailure) -> String {
-    let reason = shortened(&failure.reason, LONGEST_NOTICE);
+    let reason = cut_bytes(&failure.reason, MAX_NOTICE_LEN);
     let since = failure.since();
     format!("What is served is not what the configuration says, since {since}: {reason}")
 }

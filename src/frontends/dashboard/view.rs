@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     engine::{Servable, ServableFacts, ServableVersion},
-    frontends::shortened,
     metrics::{Figures, ServableHealth},
     model::{VersionErrorCode, VersionState},
     servable::TensorInfo,
     tensor::PartialShape,
+    text::cut_bytes,
 };
 
 /// Maximum number of versions of a model that are shown: the newest.
@@ -28,10 +28,10 @@ const MAX_VERSIONS: usize = 20;
 const MAX_TENSORS: usize = 64;
 
 /// The most bytes of a text about a failure.
-const LONGEST_FAILURE: usize = 2048;
+const MAX_FAILURE_LEN: usize = 2048;
 
 /// The most bytes of one at the top of the page.
-pub(super) const LONGEST_NOTICE: usize = 300;
+pub(super) const MAX_NOTICE_LEN: usize = 300;
 
 /// A servable.
 #[derive(Debug, Serialize)]
@@ -220,7 +220,7 @@ pub(super) fn last_error(servable: &Servable) -> Option<String> {
         .iter()
         .filter(|part| part.status().state == VersionState::Available);
     serving.find_map(|part| match part.reporter().health() {
-        ServableHealth::Failing(text) => Some(shortened(&text, LONGEST_NOTICE)),
+        ServableHealth::Failing(text) => Some(cut_bytes(&text, MAX_NOTICE_LEN)),
         ServableHealth::Good | ServableHealth::Unsteady(_) => None,
     })
 }
@@ -254,7 +254,7 @@ impl View {
             it.as_ref()
                 .as_ref()
                 .err()
-                .map(|it| shortened(it, LONGEST_FAILURE))
+                .map(|it| cut_bytes(it, MAX_FAILURE_LEN))
         });
         let loaded = servable.part(None).and_then(|part| part.loaded());
         let mut view = Self {
@@ -342,10 +342,10 @@ impl Version {
                 VersionState::End => "END",
             },
             failure: (status.code != VersionErrorCode::Ok).then(|| match part.failure() {
-                Some(failure) => shortened(&failure, LONGEST_FAILURE),
+                Some(failure) => cut_bytes(&failure, MAX_FAILURE_LEN),
                 None => status.message().to_owned(),
             }),
-            last_error: error.map(|text| shortened(&text, LONGEST_FAILURE)),
+            last_error: error.map(|text| cut_bytes(&text, MAX_FAILURE_LEN)),
             is_failing,
             runs,
             sequences,

@@ -17,16 +17,14 @@ use tonic::Code;
 
 use crate::{
     auth::Identity,
-    frontends::{
-        access::{Peer, Protocol},
-        shortened,
-    },
+    frontends::access::{Peer, Protocol},
     task::{self, Task},
+    text::cut_bytes,
     whole_lines::put,
 };
 
 /// The longest name in a line, in bytes.
-const LONGEST: usize = 1024;
+const MAX_NAME_LEN: usize = 1024;
 
 /// The audit log, to whose end lines are added. The file is opened for each, so that it can be moved away.
 #[derive(Debug, Clone)]
@@ -229,13 +227,13 @@ impl Trail {
             identity,
             peer,
             protocol,
-            action: shortened(action, LONGEST),
+            action: cut_bytes(action, MAX_NAME_LEN),
             target: OnceLock::new(),
         }
     }
 
     pub(super) fn about(&self, target: &str) {
-        let _ = self.target.set(shortened(target, LONGEST));
+        let _ = self.target.set(cut_bytes(target, MAX_NAME_LEN));
     }
 
     fn line(&self, outcome: Outcome) -> Line<'_> {

@@ -13,7 +13,7 @@ use super::{Cursor, JsonError, number};
 use crate::tensor::{DataType, values::ValueError};
 
 /// The most lists within lists. No tensor has as many dimensions.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -159,7 +159,7 @@ impl Elements {
     }
 
     fn opened(&self, depth: usize) -> Result<(), JsonError> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(JsonError::Deep);
         }
         match self.rank {

@@ -5,7 +5,10 @@ use std::str::FromStr;
 use half::{bf16, f16};
 
 use super::{Cursor, JsonError};
-use crate::tensor::{DataType, values::ValueError};
+use crate::{
+    tensor::{DataType, values::ValueError},
+    text::cut_bytes,
+};
 
 /// A number as it stands in a text.
 #[derive(Debug, Clone, Copy)]
@@ -157,12 +160,12 @@ impl<'a> Number<'a> {
         const LAST: u64 = (1 << 29) - 1;
         const NEAR: u64 = 8;
         // Beyond these exponents singles have fewer bits or are none.
-        const LEAST: u64 = f64::to_bits(f32::MIN_POSITIVE as f64);
-        const MOST: u64 = 1e38_f64.to_bits();
+        const MIN_BITS: u64 = f64::to_bits(f32::MIN_POSITIVE as f64);
+        const MAX_BITS: u64 = 1e38_f64.to_bits();
         if let Some(value) = self.nearly() {
             let bits = value.to_bits();
             let clear = (bits & LAST).wrapping_sub(TIE - NEAR) > 2 * NEAR;
-            if (clear && (LEAST..MOST).contains(&bits)) || bits == 0 {
+            if (clear && (MIN_BITS..MAX_BITS).contains(&bits)) || bits == 0 {
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "to the nearest, which is clear"
@@ -247,12 +250,8 @@ fn parsed<T: FromStr>(text: &[u8]) -> Option<T> {
 #[cold]
 fn error(text: &[u8], dtype: DataType, unfit: Unfit) -> ValueError {
     // A number may be as long as the body.
-    const LONGEST: usize = 40;
-    let mut value = String::from_utf8_lossy(text).into_owned();
-    if value.len() > LONGEST {
-        value.truncate(LONGEST);
-        value.push('…');
-    }
+    const MAX_SHOWN: usize = 40;
+    let value = cut_bytes(&String::from_utf8_lossy(text), MAX_SHOWN);
     match unfit {
         Unfit::Kind => ValueError::Kind {
             found: value,
@@ -302,7 +301,7 @@ fn pass_exponent(text: &[u8], mut at: usize) -> Option<(i32, usize)> {
 fn leading_digits(text: &[u8]) -> (u64, usize) {
     let (eights, _) = text.as_chunks();
     let (first, count) = leading_of_eight(eights[0]);
-    if count <= FEW {
+    if count <= MAX_SHORT {
         return (first, count);
     }
     let (second, more) = leading_of_eight(eights[1]);
@@ -313,7 +312,7 @@ fn leading_digits(text: &[u8]) -> (u64, usize) {
 }
 
 /// The most digits with which the next eight bytes are not looked at. A shortest single has seven or more.
-const FEW: usize = 5;
+const MAX_SHORT: usize = 5;
 
 /// Powers of ten up to that of sixteen digits.
 const TENS: [u64; 17] = {

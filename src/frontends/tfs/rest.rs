@@ -27,6 +27,7 @@ use crate::{
     proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
     request::{ApiFamily, Interface, RequestOrigin},
     task,
+    text::first_chars,
 };
 
 const ORIGIN: RequestOrigin = RequestOrigin {
@@ -199,7 +200,7 @@ fn limit(query: Option<&str>) -> Result<usize> {
     let limit = text.parse().ok();
     let limit = limit.filter(|limit| (1..=MAX_SEQUENCES).contains(limit));
     limit.ok_or_else(|| {
-        let text: String = text.chars().take(20).collect();
+        let text = first_chars(&text, 20);
         Error::invalid(format!(
             "Invalid limit - expected a whole number from 1 to {MAX_SEQUENCES}, found `{text}`"
         ))

@@ -7,7 +7,7 @@ use crate::{graph::node::Ports, proto::mediapipe::PacketResamplerCalculatorOptio
 const SECOND: f64 = 1_000_000.0;
 
 /// Maximum number of packets that one packet can become when a gap in the input is filled.
-const MAX: i64 = 1 << 16;
+const MAX_FILLED: i64 = 1 << 16;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
@@ -104,10 +104,10 @@ impl Calculator for Resampler {
         let first = self.first.unwrap_or_else(|| self.begin(at));
         self.first = Some(first);
         let period = self.period_of(first, at);
-        if period.saturating_sub(self.period) > MAX {
+        if period.saturating_sub(self.period) > MAX_FILLED {
             return Err(GraphRunError::new(
                 AbseilCode::ResourceExhausted,
-                format!("expected a gap of at most {MAX} periods, got one up to {at}"),
+                format!("expected a gap of at most {MAX_FILLED} periods, got one up to {at}"),
             ));
         }
         if period >= self.period {

@@ -6,7 +6,7 @@ use super::prelude::*;
 use crate::proto::mediapipe::SequenceShiftCalculatorOptions;
 
 /// Maximum shift of a stream, in packets, all of them kept.
-const MAX: i32 = 100_000;
+const MAX_SHIFT: i32 = 100_000;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[Factory {
@@ -18,8 +18,11 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
         let by = options.packet_offset();
         ask.takes(EVERY, Count::One, &PacketType::Any)
             .gives(EVERY, Count::One, &PacketType::SameAsInput(0))
-            .demand((-MAX..=MAX).contains(&by), || {
-                format!("packet_offset: expected {} to {MAX}, got {by}", -MAX)
+            .demand((-MAX_SHIFT..=MAX_SHIFT).contains(&by), || {
+                format!(
+                    "packet_offset: expected {} to {MAX_SHIFT}, got {by}",
+                    -MAX_SHIFT
+                )
             })
             .settles_if(by == 0)
     },

@@ -24,7 +24,7 @@ pub(super) static FACTORIES: &[Factory] = &[Factory {
 }];
 
 /// Maximum number of packets of a batch, created at once.
-const MAX: i32 = 1 << 16;
+const MAX_BATCH: i32 = 1 << 16;
 
 #[derive(Default)]
 struct Counting {
@@ -44,10 +44,10 @@ impl Calculator for Counting {
         self.error = value::at_least(context, "ERROR_COUNT", 0)?;
         self.max = value::at_least(context, "MAX_COUNT", 0)?;
         self.size = value::at_least(context, "BATCH_SIZE", 1)?.unwrap_or(1);
-        if self.size > MAX {
+        if self.size > MAX_BATCH {
             let size = self.size;
             return Err(GraphRunError::invalid(format!(
-                "side packet BATCH_SIZE: expected at most {MAX}, got {size}"
+                "side packet BATCH_SIZE: expected at most {MAX_BATCH}, got {size}"
             )));
         }
         self.next = value::side_as(context, "INITIAL_VALUE", value::int)?.unwrap_or(0);

@@ -50,13 +50,13 @@ impl Draft<'_> {
             return;
         }
         let entry = &self.spec.nodes[first];
-        const MAX: usize = 8;
-        let names = cycle.iter().take(MAX);
+        const MAX_NAMES: usize = 8;
+        let names = cycle.iter().take(MAX_NAMES);
         let mut names: Vec<String> = names
             .map(|node| format!("`{}`", self.spec.nodes[*node].spec.name))
             .collect();
-        if cycle.len() > MAX {
-            names.push(format!("{} more", cycle.len() - MAX));
+        if cycle.len() > MAX_NAMES {
+            names.push(format!("{} more", cycle.len() - MAX_NAMES));
         }
         let message = format!(
             "Generator side packet cycle or calculator stream cycle detected: {}",

@@ -24,7 +24,7 @@ pub(super) use tree::{Field, Value, all, first};
 use crate::proto::GRAPH_DESCRIPTORS;
 
 /// Maximum size of a graph file, in bytes.
-pub(super) const LONGEST: usize = 16 << 20;
+pub(super) const MAX_SIZE: usize = 16 << 20;
 
 /// Maximum number of errors reported for a file.
 pub(super) const MAX_ERRORS: usize = 100;
@@ -73,8 +73,8 @@ impl TextError {
 /// Returns the errors, in the order of the text: only the first if it is not protobuf text, else
 /// all of them, up to [`MAX_ERRORS`].
 pub(super) fn read(text: &str) -> Result<Document<'_>, Vec<TextError>> {
-    if text.len() > LONGEST {
-        let message = format!("the file has {} bytes, more than {LONGEST}", text.len());
+    if text.len() > MAX_SIZE {
+        let message = format!("the file has {} bytes, more than {MAX_SIZE}", text.len());
         let hint = Some("split the graph".to_owned());
         return Err(vec![TextError::new(0, message, hint)]);
     }

@@ -1,7 +1,7 @@
 //! Fields of a text whose message is not known, such as a file of another server.
 
 use super::{
-    LONGEST, TextError, scalar,
+    MAX_SIZE, TextError, scalar,
     token::{Kind, Lexer},
     tree::{self, Field, Name, Shape, Value},
 };
@@ -35,8 +35,8 @@ impl OutlineField {
 ///
 /// Fails with the position and the reason if it is not protobuf text.
 pub(crate) fn outline(text: &str) -> Result<Vec<OutlineField>, String> {
-    if text.len() > LONGEST {
-        return Err(format!("expected at most {LONGEST} bytes"));
+    if text.len() > MAX_SIZE {
+        return Err(format!("expected at most {MAX_SIZE} bytes"));
     }
     let fields = tree::read(text).map_err(|error| located(text, &error))?;
     let mut found = Vec::new();

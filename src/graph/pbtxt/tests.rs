@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::{LONGEST, MAX_ERRORS, MESSAGES, read};
+use super::{MAX_ERRORS, MAX_SIZE, MESSAGES, read};
 use crate::diagnostic::LineIndex;
 use crate::proto::mediapipe::{
     CalculatorGraphConfig, ConstantSidePacketCalculatorOptions, GateCalculatorOptions,
@@ -323,7 +323,7 @@ fn large_files_are_read_in_time() {
     assert_eq!(good(&one_string).input_stream[0].len(), 5 << 20);
     let comment = format!("#{}\ninput_stream: 'a'", "x".repeat(5 << 20));
     good(&comment);
-    let too_long = " ".repeat(LONGEST + 1);
+    let too_long = " ".repeat(MAX_SIZE + 1);
     assert!(reported(&too_long).contains("more than 16777216"));
 }
 

@@ -4,10 +4,10 @@ use super::{
     TextError,
     token::{Kind, Lexer, Token},
 };
-use crate::diagnostic::LineIndex;
+use crate::{diagnostic::LineIndex, text::cut_chars};
 
 /// Maximum nesting depth of messages and lists.
-pub(super) const DEEPEST: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// Expected token between fields.
 const A_NAME: &str = "the name of a field";
@@ -288,10 +288,10 @@ impl<'a> Reader<'a> {
 
     fn deeper(&mut self, at: usize) -> Result<(), TextError> {
         self.depth += 1;
-        if self.depth <= DEEPEST {
+        if self.depth <= MAX_DEPTH {
             return Ok(());
         }
-        let message = format!("messages are nested deeper than {DEEPEST} levels");
+        let message = format!("messages are nested deeper than {MAX_DEPTH} levels");
         let hint = "no graph needs that: look for a brace too many".to_owned();
         Err(TextError::new(at, message, Some(hint)))
     }
@@ -312,11 +312,8 @@ fn called(name: &Name<'_>) -> String {
 
 /// Shortens a text quoted in a message.
 pub(super) fn cut(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let mut chars = text.chars();
-    let short: String = chars.by_ref().take(LONGEST).collect();
-    let more = chars.next().map_or("", |_| "…");
-    short + more
+    const MAX_QUOTED: usize = 60;
+    cut_chars(text, MAX_QUOTED)
 }
 
 impl<'a> Field<'a> {

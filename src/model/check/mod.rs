@@ -15,6 +15,7 @@ use crate::{
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
+    text::cut_chars,
 };
 
 /// Returns whether validating a request may take longer than an async worker should be held up:
@@ -109,21 +110,16 @@ fn strangers(info: &ServableInfo, given: &[InputTensor]) -> String {
 }
 
 /// Maximum number of names in an error.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// Maximum number of characters of such a name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// Lists names as an error has them.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names = names.peekable();
-    let first = names.by_ref().take(MOST_NAMES);
-    let mut listed: Vec<String> = first
-        .map(|name| match name.char_indices().nth(LONGEST_NAME) {
-            Some((end, _)) => format!("{}…", &name[..end]),
-            None => name.to_owned(),
-        })
-        .collect();
+    let first = names.by_ref().take(MAX_NAMES);
+    let mut listed: Vec<String> = first.map(|name| cut_chars(name, MAX_NAME_LEN)).collect();
     if names.peek().is_some() {
         listed.push("…".to_owned());
     }

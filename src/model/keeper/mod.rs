@@ -29,7 +29,7 @@ use self::{damaged::damaged, recent::RecentKeys};
 use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
 use crate::{
     error::{Error, ErrorKind, Result},
-    sequence::{SequenceCommand, SequenceControl, Turn},
+    sequence::{SequenceCommand, SequenceControl, SequenceGuard},
     store::{
         SequenceDurability, SequenceKey, SequenceRecord, SequenceStore, SequenceWrite,
         StoredAnswer, TakenSequence, WriteOutcome,
@@ -45,7 +45,7 @@ const AT_ONCE: usize = 32;
 const ROUNDS: usize = 100;
 
 /// The turn of a request in a sequence of a model.
-pub(crate) type ModelTurn = Turn<Arc<Loaded>, LiveState>;
+pub(crate) type ModelTurn = SequenceGuard<Arc<Loaded>, LiveState>;
 
 /// Record of a sequence that this server owns, as far as it knows.
 #[derive(Debug)]

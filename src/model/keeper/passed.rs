@@ -7,14 +7,14 @@ use super::{Keeper, LiveState, Version, count};
 use crate::{error::Result, model::cleaner, store::OwnedSequence};
 
 /// The most sequences of a version that the store is asked about at a time; of more it is some, others the next time.
-const MOST: usize = 1024;
+const MAX_SEQUENCES: usize = 1024;
 
 impl Keeper {
     /// Lets sequences go that others have taken over, of those that have not been used lately: whoever uses one finds it
     /// out.
     pub(super) async fn let_passed_go(&self, versions: &[Arc<Version>]) {
         // A store that fails is reported by what needs it.
-        drop(self.let_go(versions, MOST, count::PERIOD).await);
+        drop(self.let_go(versions, MAX_SEQUENCES, count::PERIOD).await);
     }
 
     /// Lets sequences of a model with these versions go that others have taken over, before up to so many are listed.
@@ -23,7 +23,8 @@ impl Keeper {
     ///
     /// Fails if the store does.
     pub(crate) async fn let_listed_go(&self, versions: &[Arc<Version>], most: usize) -> Result<()> {
-        self.let_go(versions, most.max(MOST), Duration::ZERO).await
+        self.let_go(versions, most.max(MAX_SEQUENCES), Duration::ZERO)
+            .await
     }
 
     async fn let_go(&self, versions: &[Arc<Version>], most: usize, unused: Duration) -> Result<()> {

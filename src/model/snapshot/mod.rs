@@ -20,7 +20,7 @@ use crate::{
 const FORMAT: &str = "1";
 
 /// The most bytes of a header, which takes some times as many once it is read.
-const LONGEST_HEADER: u64 = 1 << 20;
+const MAX_HEADER_LEN: u64 = 1 << 20;
 
 /// Key of the checksum.
 const CHECKSUM: &str = "ovms_checksum";
@@ -152,9 +152,9 @@ impl Snapshot {
     pub fn decode(file: &Bytes) -> Result<Self> {
         let unreadable = |error| refused(format!("no complete safetensors file: {error}"));
         let length = file.first_chunk().map(|length| u64::from_le_bytes(*length));
-        if length.is_some_and(|length| length > LONGEST_HEADER) {
+        if length.is_some_and(|length| length > MAX_HEADER_LEN) {
             return Err(refused(format!(
-                "no safetensors file with a header of at most {LONGEST_HEADER} bytes"
+                "no safetensors file with a header of at most {MAX_HEADER_LEN} bytes"
             )));
         }
         let read = SafeTensors::deserialize(file).map_err(unreadable)?;

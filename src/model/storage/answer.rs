@@ -4,8 +4,10 @@ use std::error::Error;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
+use crate::text::first_chars;
+
 /// Maximum length of a service's message that is shown, in characters.
-const LONGEST_MESSAGE: usize = 300;
+const MAX_MESSAGE_LEN: usize = 300;
 
 /// A refusal: status, and the code and message of the answer's XML or JSON.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -90,7 +92,7 @@ fn element(xml: &str, name: &str) -> Option<String> {
 /// Returns the first line of a text, cut to what a log line bears.
 fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    line.chars().take(LONGEST_MESSAGE).collect()
+    first_chars(line, MAX_MESSAGE_LEN).to_owned()
 }
 
 /// The innermost cause of a failure; those around it repeat it.

@@ -20,7 +20,7 @@ use super::{
 use crate::https::{self, CertificatesError};
 
 /// Maximum bytes read of the body of a refusal.
-const LARGEST_REFUSAL: usize = 1 << 16;
+const MAX_REFUSAL_LEN: usize = 1 << 16;
 
 /// Hosts of the clouds' metadata services; never behind a proxy.
 const METADATA_HOSTS: &str = "169.254.169.254,169.254.170.2,metadata.google.internal,metadata";
@@ -133,7 +133,7 @@ impl HttpService for Connector {
                 .get("x-amz-bucket-region")
                 .and_then(|region| region.to_str().ok())
                 .map(str::to_owned);
-            let body = Limited::new(answer.into_body(), LARGEST_REFUSAL);
+            let body = Limited::new(answer.into_body(), MAX_REFUSAL_LEN);
             let body = body.collect().await.map(|body| body.to_bytes());
             // A refusal is one without its body as well.
             let body: Bytes = body.unwrap_or_default();

@@ -32,8 +32,7 @@ use crate::{
     tensor::{DataType, Tensor, cast, values::values},
 };
 
-/// The most that a number of a batch may differ from that of a request alone, of the larger of 1 and the
-/// number.
+/// Tolerance of a number of a batch against that of a request alone, of the larger of 1 and the number.
 const TOLERANCE: f64 = 1e-3;
 
 /// The same where a device computes in numbers of 16 bits, of which a `bf16` has 8 for its digits.

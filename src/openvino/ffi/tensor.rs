@@ -146,7 +146,7 @@ impl Tensor {
     }
 }
 
-/// Most tensors have no more dimensions than this, which are not allocated.
+/// Number of dimensions up to which they are not allocated; most tensors have no more.
 const FEW: usize = 8;
 
 /// Makes something of a shape as the C interface has it, which knows none without dimensions.

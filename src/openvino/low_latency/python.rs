@@ -24,13 +24,13 @@ use crate::{
 const NO_PACKAGE: i32 = 3;
 
 /// Maximum bytes read of a process's output, from its end.
-const LAST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// Maximum number of its lines that are reported.
-const LAST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// Maximum pause between two looks at a process.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Candidate programs for Python, and the folder of the package.
 #[derive(Debug, PartialEq)]
@@ -170,7 +170,7 @@ impl Process {
                 return Ok(None);
             }
             thread::sleep(pause.min(left));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 }
@@ -189,12 +189,12 @@ impl Drop for Process {
 /// Reads the last lines of a file.
 fn last_lines(file: &mut File) -> io::Result<String> {
     let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_BYTES)))?;
     let mut bytes = Vec::new();
-    file.take(LAST_BYTES).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
-    Ok(lines[lines.len().saturating_sub(LAST_LINES)..].join("\n"))
+    Ok(lines[lines.len().saturating_sub(MAX_LINES)..].join("\n"))
 }
 
 #[cfg(test)]

@@ -304,9 +304,9 @@ pub(super) fn one_of<T: AsRef<str>>(what: &str, known: &[T]) -> String {
         return format!("{what}, of which there is none");
     }
     /// Maximum number of names that are listed; the nearest is listed besides.
-    const MAX: usize = 8;
-    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MAX).collect();
-    if known.len() > MAX {
+    const MAX_NAMES: usize = 8;
+    let mut names: Vec<&str> = known.iter().map(AsRef::as_ref).take(MAX_NAMES).collect();
+    if known.len() > MAX_NAMES {
         names.push("…");
     }
     format!("{what}: {}", names.join(", "))

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The most bytes that a worker can write; it writes 100 frames of 100 threads at most.
-const ROOM: u64 = 512 << 10;
+const MAX_BYTES: u64 = 512 << 10;
 
 /// The most lines in the log.
 const MAX_LINES: usize = 40;
@@ -52,7 +52,7 @@ impl Stacks {
     pub(super) fn new() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("ovms-python-stacks", flags)?;
-        ftruncate(&file, ROOM)?;
+        ftruncate(&file, MAX_BYTES)?;
         // Memory is taken for what is written alone, and there is no more of it than this.
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         Ok(Self(file))
@@ -77,7 +77,7 @@ impl Stacks {
 
     /// Returns what was written. Both processes have one position in it.
     fn bytes(&self) -> Vec<u8> {
-        let length = tell(&self.0).unwrap_or_default().min(ROOM);
+        let length = tell(&self.0).unwrap_or_default().min(MAX_BYTES);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
         let mut read = 0;
         while read < bytes.len() {

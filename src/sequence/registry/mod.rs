@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{
     control::{SequenceCommand, SequenceControl},
-    turn::{Begun, Turn},
+    turn::{Begun, SequenceGuard},
 };
 use crate::metrics::Reporter;
 
@@ -100,7 +100,7 @@ pub(super) struct Entry<I: Clone + PartialEq, S> {
 pub(super) struct Waiter<I: Clone + PartialEq, S> {
     pub(super) serial: u64,
     pub(super) control: SequenceControl,
-    pub(super) wake: oneshot::Sender<Turn<I, S>>,
+    pub(super) wake: oneshot::Sender<SequenceGuard<I, S>>,
 }
 
 impl<I: Clone + PartialEq, S> Sequences<I, S> {
@@ -305,7 +305,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         instance: &I,
         bounds: Bounds,
         taken: &dyn Fn(u64) -> Option<SequenceRefusal>,
-    ) -> Result<Turn<I, S>, SequenceRefusal> {
+    ) -> Result<SequenceGuard<I, S>, SequenceRefusal> {
         if inner.current.as_ref() != Some(instance) {
             return Err(SequenceRefusal::Replaced);
         }
@@ -334,7 +334,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         command: SequenceCommand,
         instance: &I,
         shared: bool,
-    ) -> Turn<I, S> {
+    ) -> SequenceGuard<I, S> {
         inner.add(instance);
         let mut entry = Entry {
             serial,

@@ -16,7 +16,7 @@ use crate::{
     metrics::Reporter,
     sequence::{
         control::{SequenceCommand, SequenceControl},
-        turn::{Begun, Turn, Waiting},
+        turn::{Begun, SequenceGuard, Waiting},
     },
 };
 
@@ -121,7 +121,7 @@ impl Model {
 }
 
 /// Takes a turn apart from a request, if it has it.
-fn turn_of(begun: Begun<u32, u64>) -> Result<Turn<u32, u64>, Option<Waiting<u32, u64>>> {
+fn turn_of(begun: Begun<u32, u64>) -> Result<SequenceGuard<u32, u64>, Option<Waiting<u32, u64>>> {
     match begun {
         Begun::Turn(turn) => Ok(turn),
         Begun::Waiting(mut waiting) => match (&mut waiting.turn).now_or_never() {
@@ -375,7 +375,7 @@ fn request(
 }
 
 fn run(
-    mut turn: Turn<u32, Arc<Shared>>,
+    mut turn: SequenceGuard<u32, Arc<Shared>>,
     control: SequenceControl,
     counts: &Counts,
     random: &mut Random,

@@ -9,7 +9,7 @@ use crate::{
     metrics::Reporter,
     sequence::{
         control::{SequenceCommand, SequenceControl},
-        turn::{Begun, Turn},
+        turn::{Begun, SequenceGuard},
     },
 };
 
@@ -39,7 +39,7 @@ fn turn(
     known: &Known,
     control: SequenceControl,
     id: u64,
-) -> Result<Turn<u32, u64>, SequenceRefusal> {
+) -> Result<SequenceGuard<u32, u64>, SequenceRefusal> {
     let begun = begin(known, control, id)?;
     Ok(begun.turn().now_or_never().expect("nobody has it").unwrap())
 }

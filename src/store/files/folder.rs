@@ -33,7 +33,7 @@ const UNFINISHED: &str = "part";
 const EPOCH_BITS: u32 = 40;
 
 /// The longest that an answer is kept after the end of its sequence.
-const LONGEST_KEPT: Duration = Duration::from_secs(300);
+const MAX_KEPT: Duration = Duration::from_secs(300);
 
 /// Time for which an answer is kept after the end of a sequence that never expires.
 const KEPT: Duration = Duration::from_secs(60);
@@ -230,7 +230,7 @@ impl RecordFolder {
             epoch,
             ended: true,
             begun_with: entry.begun_with.as_deref().map(str::to_owned),
-            ..RecordHeader::lasting(Some(kept.min(LONGEST_KEPT)), now)
+            ..RecordHeader::lasting(Some(kept.min(MAX_KEPT)), now)
         };
         self.commit(key, header.with_answer(answer), &[])
     }

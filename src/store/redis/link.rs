@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use super::super::{StoreError, address::RedisAddress};
 
 /// The longest time of one attempt.
-const ATTEMPT: Duration = Duration::from_secs(1);
+const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(1);
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -156,8 +156,11 @@ impl Link {
             reason: "no server is named".to_owned(),
         })?;
         let dial = if address.is_cluster {
-            let cluster = ClusterClientBuilder::new(servers).connection_timeout(ATTEMPT);
-            let cluster = cluster.response_timeout(ATTEMPT).retries(3).build();
+            let cluster = ClusterClientBuilder::new(servers).connection_timeout(MAX_ATTEMPT_TIME);
+            let cluster = cluster
+                .response_timeout(MAX_ATTEMPT_TIME)
+                .retries(3)
+                .build();
             Dial::Cluster(Box::new(cluster.map_err(refused)?))
         } else {
             Dial::Single(Box::new(listener.clone()))
@@ -202,7 +205,7 @@ impl Link {
             for key in &call.keys {
                 script.key(key);
             }
-            let attempt = u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX);
+            let attempt = u64::try_from(MAX_ATTEMPT_TIME.as_millis()).unwrap_or(u64::MAX);
             script.arg(self.now().saturating_add(attempt)).arg(&*server);
             script.arg(u8::from(self.address.wait > 0));
             for argument in &call.arguments {
@@ -245,7 +248,7 @@ impl Link {
     async fn wait(&self, connection: Connection, key: &str) -> RedisResult<()> {
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.address.wait)
-            .arg(u64::try_from(ATTEMPT.as_millis()).unwrap_or(u64::MAX) / 2);
+            .arg(u64::try_from(MAX_ATTEMPT_TIME.as_millis()).unwrap_or(u64::MAX) / 2);
         let reached = match connection {
             Connection::Single(mut it) => wait.query_async(&mut it).await?,
             Connection::Cluster(mut it) => {
@@ -348,7 +351,7 @@ impl Link {
                     Job::Command(command) => self.try_command(place, command).await,
                 }
             };
-            let error = match tokio::time::timeout(ATTEMPT, attempt).await {
+            let error = match tokio::time::timeout(MAX_ATTEMPT_TIME, attempt).await {
                 Ok(Ok(done)) => return Ok((done, repeated)),
                 Ok(Err(error)) => error,
                 Err(_) => (ErrorKind::Io, "no answer in time").into(),
@@ -408,8 +411,8 @@ impl Link {
         match &self.dial {
             Dial::Single(client) => {
                 let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(ATTEMPT))
-                    .set_response_timeout(Some(ATTEMPT));
+                    .set_connection_timeout(Some(MAX_ATTEMPT_TIME))
+                    .set_response_timeout(Some(MAX_ATTEMPT_TIME));
                 let mut made = client
                     .get_multiplexed_async_connection_with_config(&config)
                     .await?;

@@ -53,7 +53,7 @@ const ENDED: Duration = Duration::from_secs(300);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// The most sequences that one script looks at, which takes Redis 0.14 ms, so that it holds up no others.
-const AT_A_TIME: usize = 256;
+const MAX_SEQUENCES: usize = 256;
 
 /// A script behind what all of them begin with.
 macro_rules! script {
@@ -216,7 +216,7 @@ impl RedisStore {
         owned: &[OwnedSequence],
     ) -> Result<Vec<OwnedSequence>, StoreError> {
         let mut passed = Vec::new();
-        for some in owned.chunks(AT_A_TIME) {
+        for some in owned.chunks(MAX_SEQUENCES) {
             let mut call = self.server.call_of_all(&EPOCHS, model);
             for one in some {
                 call.arg(one.id);

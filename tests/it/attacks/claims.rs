@@ -10,7 +10,7 @@ use crate::support::{
 use ovms::proto::{kserve::InferTensorContents, tensorflow::DataType};
 
 /// More than the requests of a test have together, with what the allocator keeps of them.
-const MOST: usize = 48 << 20;
+const MAX_GROWTH: usize = 48 << 20;
 
 #[test]
 fn shapes_of_any_size_reserve_nothing() {
@@ -67,7 +67,7 @@ fn shapes_of_any_size_reserve_nothing() {
             }
         }
     }
-    assert!(growth.bytes() < MOST, "{}", growth.bytes());
+    assert!(growth.bytes() < MAX_GROWTH, "{}", growth.bytes());
     tfs.check_serves();
 }
 
@@ -83,7 +83,7 @@ fn strings_and_saved_states_that_claim_more_than_there_is_reserve_nothing() {
             grpc.refused(raw("passthrough_string", "in", "BYTES", &[count], &framed));
         }
     }
-    assert!(growth.bytes() < MOST, "{}", growth.bytes());
+    assert!(growth.bytes() < MAX_GROWTH, "{}", growth.bytes());
 
     let flags = [WITH_BUDGET, "--stateful"];
     let server = Server::start_with("running_total", &flags);
@@ -94,5 +94,5 @@ fn strings_and_saved_states_that_claim_more_than_there_is_reserve_nothing() {
         let answer = send(&server, "PUT", path, &[], &file);
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
-    assert!(growth.bytes() < MOST, "{}", growth.bytes());
+    assert!(growth.bytes() < MAX_GROWTH, "{}", growth.bytes());
 }

@@ -18,8 +18,8 @@ use crate::support::{
 const OK: &str = "end: Ok: ";
 
 /// Lowest and highest timestamp of a packet.
-const MIN: i64 = i64::MIN + 3;
-const MAX: i64 = i64::MAX - 3;
+const MIN_TIME: i64 = i64::MIN + 3;
+const MAX_TIME: i64 = i64::MAX - 3;
 
 /// Returns a request with one byte for the input `in`.
 fn byte(graph: &str, byte: u8) -> ModelInferRequest {
@@ -256,7 +256,7 @@ fn times_count_up_from_the_last_request_that_was_good() {
         byte("g", 0),
         at((1 << 53) + 1, byte("g", 0)),
         byte("g", 0),
-        at(MAX - 1, byte("g", 0)),
+        at(MAX_TIME - 1, byte("g", 0)),
         byte("g", 0),
     ] {
         talk.send(request);
@@ -272,8 +272,8 @@ fn times_count_up_from_the_last_request_that_was_good() {
             43_166_520_113,
             big,
             big + 1,
-            MAX - 1,
-            MAX
+            MAX_TIME - 1,
+            MAX_TIME
         ]
     );
     talk.send(byte("g", 0));
@@ -285,22 +285,22 @@ fn times_count_up_from_the_last_request_that_was_good() {
         ]
     );
     let talk = Talk::open(&client);
-    talk.send(at(MIN, byte("g", b'a')));
+    talk.send(at(MIN_TIME, byte("g", b'a')));
     talk.send(byte("g", b'b'));
     talk.send(at(-1, byte("g", b'c')));
     talk.send(byte("g", b'd'));
     assert_eq!(
         rest(talk),
         [
-            format!("{MIN}: out UINT8 [1] a"),
-            format!("{}: out UINT8 [1] b", MIN + 1),
+            format!("{MIN_TIME}: out UINT8 [1] a"),
+            format!("{}: out UINT8 [1] b", MIN_TIME + 1),
             "-1: out UINT8 [1] c".to_owned(),
             "0: out UINT8 [1] d".to_owned(),
             OK.to_owned()
         ]
     );
     // One that is not above the last is the end of the graph.
-    for (first, second) in [(5, 5), (5, 4), (MAX, MIN)] {
+    for (first, second) in [(5, 5), (5, 4), (MAX_TIME, MIN_TIME)] {
         let talk = Talk::open(&client);
         talk.send(at(first, byte("g", b'a')));
         talk.send(at(second, byte("g", b'b')));
@@ -310,7 +310,7 @@ fn times_count_up_from_the_last_request_that_was_good() {
         let begin = "end: InvalidArgument: Mediapipe execution failed. MP status - INVALID_ARGUMENT: CalculatorGraph::Run() failed: \nPacket timestamp mismatch on a calculator receiving from stream \"in\". Current minimum expected timestamp is ";
         assert!(end.starts_with(begin), "{end}");
         assert!(
-            end.contains(&format!("but received {second}")) || first == MAX,
+            end.contains(&format!("but received {second}")) || first == MAX_TIME,
             "{end}"
         );
         let is_reported = |text: &String| {
@@ -321,8 +321,8 @@ fn times_count_up_from_the_last_request_that_was_good() {
     // Unary requests may have a time as well.
     let answer = client.answered(at(77, byte("g", b'a')));
     assert_eq!(time(&answer), 77);
-    let edge = client.answered(at(MAX, byte("g", b'a')));
-    assert_eq!(time(&edge), MAX);
+    let edge = client.answered(at(MAX_TIME, byte("g", b'a')));
+    assert_eq!(time(&edge), MAX_TIME);
     assert_eq!(
         client.refused(at(i64::MAX, byte("g", b'a'))),
         "InvalidArgument: Malformed packet timestamp - Timestamp::Done()"
@@ -578,13 +578,13 @@ fn generators_give_sets_at_times_of_their_own() {
         ]
     );
     // At the end of time there is none left for another set.
-    for (t0, n) in [(MAX, 0), (MAX, 1), (MAX - 1, 2)] {
+    for (t0, n) in [(MAX_TIME, 0), (MAX_TIME, 1), (MAX_TIME - 1, 2)] {
         let number = usize::try_from(n).unwrap();
         let expected = [sets(t0, n), vec![OK.to_owned()]].concat();
         assert_eq!(opened(&client, at(t0, count(number))), expected);
     }
-    let came = opened(&client, at(MAX - 1, count(3)));
-    assert_eq!(came[0], sets(MAX - 1, 1)[0]);
+    let came = opened(&client, at(MAX_TIME - 1, count(3)));
+    assert_eq!(came[0], sets(MAX_TIME - 1, 1)[0]);
     assert!(
         came.last()
             .unwrap()

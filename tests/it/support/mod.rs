@@ -47,7 +47,7 @@ pub(crate) use server::Server;
 /// Waits for a condition, for at most half a minute.
 pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     const LIMIT: Duration = Duration::from_secs(30);
-    const LONGEST: Duration = Duration::from_millis(50);
+    const MAX_PAUSE: Duration = Duration::from_millis(50);
     let started = Instant::now();
     // Most waits are short. In a long one, asking takes time of the processor from what is waited for.
     let mut pause = Duration::from_millis(4);
@@ -57,7 +57,7 @@ pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>
         }
         assert!(started.elapsed() < LIMIT, "waited in vain: {what}");
         std::thread::sleep(pause);
-        pause = LONGEST.min(pause * 5 / 4);
+        pause = MAX_PAUSE.min(pause * 5 / 4);
     }
 }
 

@@ -14,7 +14,7 @@ use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 use super::grpc::{Grpc, error};
 
 /// Maximum time to wait for one response.
-const LIMIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// An open stream; dropping it cancels the call.
 pub(crate) struct Talk<'a> {
@@ -129,7 +129,7 @@ impl<'a> Talk<'a> {
 
     /// Sends a request.
     pub(crate) fn send(&self, request: ModelInferRequest) {
-        let sent = self.try_send(request, LIMIT);
+        let sent = self.try_send(request, MAX_WAIT);
         assert!(sent, "the stream takes the request");
     }
 
@@ -151,7 +151,7 @@ impl<'a> Talk<'a> {
     /// Half-closes the stream, and waits until the connection has taken the end.
     pub(crate) fn close_heard(&mut self) {
         self.close();
-        let taken = async { tokio::time::timeout(LIMIT, &mut self.taken).await };
+        let taken = async { tokio::time::timeout(MAX_WAIT, &mut self.taken).await };
         let taken = self.grpc.runtime.block_on(taken);
         taken.expect("in time").expect("its drop tells");
         self.grpc.round_trip();
@@ -163,7 +163,7 @@ impl<'a> Talk<'a> {
         let message = self
             .grpc
             .runtime
-            .block_on(async { tokio::time::timeout(LIMIT, answers.message()).await })
+            .block_on(async { tokio::time::timeout(MAX_WAIT, answers.message()).await })
             .expect("something comes in time");
         match message {
             Ok(Some(message)) => match (message.infer_response, message.error_message) {

@@ -114,3 +114,90 @@ fn openers_and_declarations_are_seen() {
     assert_eq!(declared("pub(super) struct Inner;"), None);
     assert_eq!(declared("pub fn a() {}"), None);
 }
+
+/// Openers of the comment of a constant that is a maximum.
+const OF_MAXIMA: [&str; 12] = [
+    "Maximum",
+    "The maximum",
+    "Most",
+    "The most",
+    "Longest",
+    "The longest",
+    "Largest",
+    "The largest",
+    "Deepest",
+    "The deepest",
+    "Upper bound",
+    "Limit of",
+];
+
+/// Beginnings of names in whose place `MAX_` says the same everywhere.
+const OTHERWISE: [&str; 4] = ["MOST_", "LONGEST_", "LARGEST_", "DEEPEST_"];
+
+/// Returns the name of the constant that a line declares, and what follows it.
+fn constant(line: &str) -> Option<(&str, &str)> {
+    let line = line.strip_prefix("pub").unwrap_or(line);
+    let line = match line.split_once(") ") {
+        Some((scope, rest)) if scope.starts_with('(') => rest,
+        _ => line.trim_start(),
+    };
+    let (name, rest) = line.strip_prefix("const ")?.split_once(": ")?;
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.chars().all(is_of_name).then_some((name, rest))
+}
+
+/// Returns the name of the constant that a line declares, if it is a maximum and has another name than `MAX_` and
+/// a noun.
+fn misnamed<'a>(comment: &str, line: &'a str) -> Option<&'a str> {
+    let (name, rest) = constant(line)?;
+    let begins = |opener: &&str| {
+        let rest = comment.strip_prefix(opener);
+        rest.is_some_and(|rest| rest.starts_with([' ', ',']))
+    };
+    let is_maximum = OF_MAXIMA.iter().any(begins) && !name.starts_with("MAX_");
+    let whole = format!("{name}_");
+    let is_otherwise = OTHERWISE.iter().any(|it| whole.starts_with(it));
+    // The greatest value of a type is its `MAX`, as in the standard library.
+    let is_bare = name == "MAX" && !rest.starts_with("Self");
+    (is_maximum || is_otherwise || is_bare).then_some(name)
+}
+
+#[test]
+fn maxima_are_named_so() {
+    let mut found = Vec::new();
+    for (path, text) in sources(&[
+        "src", "commands", "proto", "pyovms", "fuzz", "tests", "benches",
+    ]) {
+        let (mut before, mut comment) = ("", "");
+        for (line, number) in text.lines().map(str::trim).zip(1..) {
+            if let Some(text) = line.strip_prefix("/// ") {
+                if !before.starts_with("///") {
+                    comment = text;
+                }
+            } else if !line.starts_with("///") && !line.starts_with("#[") {
+                if let Some(name) = misnamed(comment, line) {
+                    found.push(format!("{path}:{number} `{name}` is not named `MAX_` and a noun"));
+                }
+                comment = "";
+            }
+            before = line;
+        }
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn maxima_are_seen() {
+    let size = "Maximum size, in bytes.";
+    assert_eq!(misnamed(size, "const SIZE: usize = 1;"), Some("SIZE"));
+    assert_eq!(misnamed(size, "pub(super) const MAX_SIZE: u64 = 1;"), None);
+    assert_eq!(misnamed("Size.", "pub const SIZE: u64 = 1;"), None);
+    assert_eq!(misnamed("Mostly.", "const SIZE: u64 = 1;"), None);
+    assert_eq!(misnamed("", "const MOST: u64 = 1;"), Some("MOST"));
+    let line = "pub(in crate::a) const LONGEST_NAME: usize = f(1) + 1;";
+    assert_eq!(misnamed("", line), Some("LONGEST_NAME"));
+    assert_eq!(misnamed("", "pub const MAX: f64 = 0.1;"), Some("MAX"));
+    assert_eq!(misnamed("", "pub const MAX: Self = Self(1);"), None);
+    assert_eq!(misnamed(size, "const fn size(at: usize) -> usize {"), None);
+    assert_eq!(misnamed(size, "static SIZE: usize = 1;"), None);
+}

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Maximum number of shown runs of one node unless all are requested.
-const SHOWN: usize = 4;
+const MAX_SHOWN: usize = 4;
 
 /// Run as shown.
 struct Row {
@@ -43,7 +43,7 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         let node = &plan.nodes[id];
         let mut own: Vec<&NodeTrace> = last.runs.iter().filter(|run| run.node == id).collect();
         own.sort_by_key(|run| natural(&run.session));
-        let shown = if all { own.len() } else { SHOWN };
+        let shown = if all { own.len() } else { MAX_SHOWN };
         if own.len() > shown {
             let name = visible(&node.name);
             hidden.push(format!("{} of `{name}`", own.len() - shown));

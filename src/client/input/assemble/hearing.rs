@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Maximum length of a list of numbers that a remark repeats.
-const LONGEST_LIST: usize = 40;
+const MAX_LIST_LEN: usize = 40;
 
 /// Padding of the last step of an input.
 pub(super) struct Padding {
@@ -74,7 +74,7 @@ fn words(text: &str) -> Option<Vec<&str>> {
 /// Returns a text of several numbers as a list; of many, or of such as JSON does not have, only that it is one.
 fn list_of_numbers(text: &str) -> Option<String> {
     let list = format!("[{}]", words(text)?.join(","));
-    let is_shown = list.len() <= LONGEST_LIST && serde_json::from_str::<Vec<f64>>(&list).is_ok();
+    let is_shown = list.len() <= MAX_LIST_LEN && serde_json::from_str::<Vec<f64>>(&list).is_ok();
     Some(if is_shown { list } else { "[…]".to_owned() })
 }
 

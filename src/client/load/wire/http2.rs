@@ -16,7 +16,7 @@ use super::{Target, WireRequest};
 use crate::{
     client::{
         error::{AnswerError, CallPhase, ClientError, ServerError, ServerErrorCode},
-        grpc::{CALLS_PER_CONNECTION, CONNECTION_WINDOW, FRAME, MESSAGE_LIMIT, STREAM_WINDOW},
+        grpc::{CALLS_PER_CONNECTION, CONNECTION_WINDOW, FRAME, MAX_MESSAGE, STREAM_WINDOW},
     },
     task::Task,
 };
@@ -290,7 +290,7 @@ impl MessageStream {
         };
         let [is_compressed, length @ ..] = *prefix;
         let length = u32::from_be_bytes(length) as usize;
-        if is_compressed != 0 || length > MESSAGE_LIMIT {
+        if is_compressed != 0 || length > MAX_MESSAGE {
             let error = AnswerError::decode("found a message that is compressed, or too large");
             return Err(MessageError::Answer(error));
         }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The largest id that is chosen here: every reader of JSON has numbers up to it as they are.
-const LARGEST_CHOSEN: u64 = (1 << 53) - 1;
+const MAX_CHOSEN: u64 = (1 << 53) - 1;
 
 /// Ends the text of a server that has dropped a sequence because a step failed.
 const CLOSED: &str = " has been closed";
@@ -225,7 +225,7 @@ impl<'a> SequenceClient<'a> {
 /// Servers would choose as well, but each counts for itself: behind a proxy their ids are not the
 /// only ones of their kind, and the request that starts a sequence would have none to be sent by.
 pub fn random_id() -> u64 {
-    rand::random_range(1..=LARGEST_CHOSEN)
+    rand::random_range(1..=MAX_CHOSEN)
 }
 
 /// Chooses a text for [`SequenceClient::set_key`].

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use super::{LARGEST_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
+use super::{MAX_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
 use crate::{
     client::{
         address::{Address, Api},
@@ -241,7 +241,7 @@ async fn an_id_is_chosen_where_none_is_given() {
     beside(vec![good(Some(3)), good(Some(3))], async |client, seen| {
         let mut session = SequenceClient::new(&client, request(), None);
         let chosen = session.id();
-        assert!((1..=LARGEST_CHOSEN).contains(&chosen), "{chosen}");
+        assert!((1..=MAX_CHOSEN).contains(&chosen), "{chosen}");
         assert_ne!(SequenceClient::new(&client, request(), None).id(), chosen);
         session.send(step(1), StepControl::Start).await.unwrap();
         // A server that has its own idea of it is followed; the way there stays.

@@ -14,7 +14,7 @@ use crate::{
 
 /// The most passes of the watcher between two tries of a load that fails and of which nothing
 /// has changed.
-const LONGEST_PAUSE: u32 = 32;
+const MAX_PAUSE: u32 = 32;
 
 /// The loads of a version.
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl Attempt {
     /// Remembers a load that failed; each one more of the same makes the pause longer.
     pub(super) fn fail(&mut self, facts: Facts) {
         let before = self.failed.take().filter(|(before, _)| *before == facts);
-        let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(LONGEST_PAUSE));
+        let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(MAX_PAUSE));
         let failure = Failure {
             left: pause - 1,
             pause,

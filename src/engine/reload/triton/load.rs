@@ -8,16 +8,16 @@ use crate::{config::ModelConfig, graph::OutlineField, model::storage, openvino::
 /// Instances of a model.
 const INSTANCES: &str = "instance_group";
 
-/// The most rows of a batch, and the range of it.
+/// Key of the maximum number of rows of a batch, and the range of it.
 const ROWS: &str = "max_batch_size";
 const ROWS_RANGE: (u64, u64) = (2, 1024);
 
 /// Setting of the time that a request waits for others there, and the maximum here.
 const DELAY: &str = "dynamic_batching.max_queue_delay_microseconds";
-const MOST_DELAY: u64 = 1_000_000;
+const MAX_DELAY: u64 = 1_000_000;
 
 /// The most instances that are taken over.
-const MOST_INSTANCES: u32 = 1024;
+const MAX_INSTANCES: u32 = 1024;
 
 /// Settings of a `config.pbtxt` in terms of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,7 +140,7 @@ fn instances(fields: &[OutlineField]) -> Option<u32> {
     let sum = counts
         .iter()
         .try_fold(0, |sum: u32, count| sum.checked_add(*count))?;
-    (1..=MOST_INSTANCES).contains(&sum).then_some(sum)
+    (1..=MAX_INSTANCES).contains(&sum).then_some(sum)
 }
 
 /// Returns rows and delay of batches, where there may be batches; says what they are less than.
@@ -157,7 +157,7 @@ fn batching(fields: &[OutlineField], cut: &mut Vec<String>) -> Option<(u64, u64)
     };
     let rows = at_most(rows, ROWS_RANGE.1, ROWS, "max_batch");
     let delay = number(DELAY).unwrap_or(0);
-    Some((rows, at_most(delay, MOST_DELAY, DELAY, "max_delay_us")))
+    Some((rows, at_most(delay, MAX_DELAY, DELAY, "max_delay_us")))
 }
 
 #[cfg(test)]

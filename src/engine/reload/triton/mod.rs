@@ -34,7 +34,7 @@ use crate::{
 pub(super) const FILE: &str = "config.pbtxt";
 
 /// Maximum size of the file, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 
 /// The setting that names the model file.
 const FILE_NAME: &str = "default_model_filename";
@@ -99,12 +99,12 @@ fn read(file: &Path) -> Option<Result<Vec<OutlineField>, Unreadable>> {
     if !file.is_file() {
         return None;
     }
-    let read = File::open(file).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    let read = File::open(file).and_then(|file| file.take(MAX_SIZE + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(Err(Unreadable::File(error.to_string()))),
-        Ok(length) if length as u64 > LONGEST => {
-            let reason = format!("it has more than {LONGEST} bytes");
+        Ok(length) if length as u64 > MAX_SIZE => {
+            let reason = format!("it has more than {MAX_SIZE} bytes");
             Some(Err(Unreadable::File(reason)))
         }
         Ok(_) => Some(outline(&text).map_err(Unreadable::Text)),
@@ -173,7 +173,7 @@ pub fn contradicted_triton_settings(model: &ModelConfig, info: &ServableInfo) ->
 mod tests {
     use std::{fs, path::Path};
 
-    use super::{LONGEST, contradicted_triton_settings, ignored_triton_settings, settings};
+    use super::{MAX_SIZE, contradicted_triton_settings, ignored_triton_settings, settings};
     use crate::{
         config::{Config, ConfigSource, FlagEnvironment, Flags, ModelConfig, VersionPolicy},
         servable::ServableInfo,
@@ -286,7 +286,7 @@ mod tests {
             @"cannot read FILE: stream did not contain valid UTF-8"
         );
         insta::assert_snapshot!(
-            error(&vec![b' '; LONGEST as usize + 1]),
+            error(&vec![b' '; MAX_SIZE as usize + 1]),
             @"cannot read FILE: it has more than 1048576 bytes"
         );
         // A model that is refused for it has no warning beside.

@@ -13,6 +13,7 @@ use crate::{
     },
     request::{Data, Declared, Parameter, Parameters},
     tensor::{DataType, elements},
+    text::first_chars,
 };
 
 /// Parsed JSON of a request.
@@ -178,11 +179,10 @@ impl Reader {
 }
 
 /// Maximum number of characters of a type, or a name, in an error.
-const BRIEF: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 /// Makes the error of a type that there is not, with the one that may be meant.
 fn unknown_type(found: &str, input: Option<&str>) -> Error {
-    let brief = |text: &str| text.chars().take(BRIEF).collect::<String>();
     let plain = found
         .strip_prefix("TYPE_")
         .unwrap_or(found)
@@ -198,10 +198,12 @@ fn unknown_type(found: &str, input: Option<&str>) -> Error {
             .or_else(|| nearest(plain, &mut known)),
     };
     let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
-    let input = input.map_or_else(String::new, |name| format!("; input name: {}", brief(name)));
+    let input = input.map_or_else(String::new, |name| {
+        format!("; input name: {}", first_chars(name, MAX_NAME_LEN))
+    });
     Error::invalid(format!(
         "Could not parse input content. Unsupported data precision detected - found `{}`{meant}{input}",
-        brief(found)
+        first_chars(found, MAX_NAME_LEN)
     ))
 }
 

@@ -6,7 +6,7 @@ use super::prelude::*;
 use crate::proto::mediapipe::FlowLimiterCalculatorOptions;
 
 /// Maximum number of packets of an auxiliary input that wait for the main one.
-const AUXILIARY: usize = 10_000;
+const MAX_QUEUE: usize = 10_000;
 
 /// Factories of this module.
 pub(super) static FACTORIES: &[Factory] = &[
@@ -186,10 +186,10 @@ impl Calculator for Limiter {
             if !packet.is_empty() {
                 queue.push_back(packet.clone());
             }
-            if place > 0 && queue.len() > AUXILIARY {
+            if place > 0 && queue.len() > MAX_QUEUE {
                 let [name, main] = [place, 0].map(|place| &context.node.inputs[place].name);
                 let text = format!(
-                    "more than {AUXILIARY} packets of input stream \"{name}\" wait for \"{main}\""
+                    "more than {MAX_QUEUE} packets of input stream \"{name}\" wait for \"{main}\""
                 );
                 return Err(GraphRunError::new(AbseilCode::ResourceExhausted, text));
             }

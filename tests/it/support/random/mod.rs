@@ -21,7 +21,7 @@ type Port = (usize, usize);
 const REQUEST: usize = 0;
 
 /// Maximum depth of nested branches.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Number of branches above which no node opens more.
 const BRANCHES: usize = 16;
@@ -148,7 +148,7 @@ impl Maker {
         }
         let counts = levels.iter().map(|level| self.branches[*level]);
         let few = counts.product::<usize>() <= BRANCHES;
-        few && levels.len() < DEEPEST && !(self.is_dynamic && self.splits > 0)
+        few && levels.len() < MAX_DEPTH && !(self.is_dynamic && self.splits > 0)
     }
 
     /// Adds a node that takes some of these ports, and all required ones; returns its outputs.

@@ -1,4 +1,4 @@
-//! A connection that must say something: clients that connect and then dawdle are let go.
+//! Closes connections that send no preface or request head in time.
 //!
 //! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
 //! be whole soon after the connection, and a later one's soon after its first byte. A connection
@@ -37,9 +37,9 @@ const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
 /// The part of a head that is not charged; nearly all are shorter.
 const FREE_HEAD: usize = 16 << 10;
 
-/// Time limits for a client.
+/// Time limits of a client.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct IoTimeouts {
     /// To say something, and for a head.
     pub(super) read: Duration,
     /// To take anything of what is sent to it.
@@ -48,7 +48,7 @@ pub(super) struct Patience {
 
 /// State of an HTTP/1 connection: one request at a time.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct ConnectionState {
     /// From a request's head to the head of its answer.
     answering: AtomicBool,
     state: AtomicU8,
@@ -70,7 +70,7 @@ const SENDING: u8 = 2;
 /// All is sent; the client has not closed yet.
 const CLOSING: u8 = 3;
 
-impl Turn {
+impl ConnectionState {
     /// A request's head is there.
     pub(super) fn begin(&self, is_http11: bool) {
         self.is_http11.store(is_http11, Ordering::Relaxed);
@@ -146,10 +146,10 @@ impl Turn {
 }
 
 /// A connection with a time limit on what is expected next.
-pub(super) struct Paced<S> {
+pub(super) struct TimeoutStream<S> {
     stream: S,
     wire: Wire,
-    patience: Patience,
+    timeouts: IoTimeouts,
     deadline: Option<Pin<Box<Sleep>>>,
     /// Armed while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -159,7 +159,7 @@ pub(super) struct Paced<S> {
 enum Wire {
     Http1 {
         /// State of the connection: what is received while a request is being answered is its body.
-        turn: Arc<Turn>,
+        state: Arc<ConnectionState>,
         /// Requests that there had been when the deadline was set: once there are more, its head is whole.
         counted: u64,
         /// Indicates that a head has begun that is not whole, as far as is known.
@@ -266,11 +266,11 @@ impl Streams {
     }
 }
 
-impl<S> Paced<S> {
+impl<S> TimeoutStream<S> {
     /// Expects an HTTP/2 preface, and header blocks up to a size; counts what is not read of its streams.
     pub(super) fn http2(
         stream: S,
-        patience: Patience,
+        timeouts: IoTimeouts,
         max_block: usize,
         unread: Arc<Unread>,
     ) -> Self {
@@ -281,13 +281,18 @@ impl<S> Paced<S> {
             full: None,
             linger: None,
         });
-        Self::new(stream, wire, patience)
+        Self::new(stream, wire, timeouts)
     }
 
-    /// Expects the heads of HTTP/1 requests, as the turn says; charges long ones.
-    pub(super) fn http1(stream: S, patience: Patience, turn: Arc<Turn>, budget: &Budget) -> Self {
+    /// Expects the heads of HTTP/1 requests, as the state says; charges long ones.
+    pub(super) fn http1(
+        stream: S,
+        timeouts: IoTimeouts,
+        state: Arc<ConnectionState>,
+        budget: &Budget,
+    ) -> Self {
         let wire = Wire::Http1 {
-            turn,
+            state,
             counted: 0,
             is_within: false,
             heads: Heads::default(),
@@ -295,15 +300,15 @@ impl<S> Paced<S> {
             refusal: b"",
             linger: None,
         };
-        Self::new(stream, wire, patience)
+        Self::new(stream, wire, timeouts)
     }
 
-    fn new(stream: S, wire: Wire, patience: Patience) -> Self {
+    fn new(stream: S, wire: Wire, timeouts: IoTimeouts) -> Self {
         Self {
             stream,
             wire,
-            patience,
-            deadline: Some(Box::pin(tokio::time::sleep(patience.read))),
+            timeouts,
+            deadline: Some(Box::pin(tokio::time::sleep(timeouts.read))),
             stalled: None,
         }
     }
@@ -318,7 +323,7 @@ impl<S> Paced<S> {
             self.stalled = None;
             return written;
         }
-        let limit = self.patience.write;
+        let limit = self.timeouts.write;
         let stalled = self
             .stalled
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
@@ -331,16 +336,16 @@ impl<S> Paced<S> {
     fn received(&mut self, bytes: usize) {
         match &mut self.wire {
             Wire::Http1 {
-                turn,
+                state,
                 counted,
                 is_within,
                 ..
             } => {
-                if turn.has_begun_since(counted) {
+                if state.has_begun_since(counted) {
                     self.deadline = None;
                 }
                 // Most heads are whole, and answered, before more is waited for: they need no timer.
-                *is_within = !turn.answering.load(Ordering::Acquire);
+                *is_within = !state.answering.load(Ordering::Acquire);
             }
             Wire::Http2(streams) if streams.preface > 0 => {
                 streams.preface = streams.preface.saturating_sub(bytes);
@@ -392,7 +397,7 @@ impl Wire {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -410,21 +415,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
             Poll::Pending => {
                 let this = &mut *self;
                 if let Wire::Http1 {
-                    turn,
+                    state,
                     counted,
                     is_within,
                     heads,
                     ..
                 } = &mut this.wire
                 {
-                    let is_answering = turn.answering.load(Ordering::Acquire);
-                    if turn.has_begun_since(counted) || is_answering {
+                    let is_answering = state.answering.load(Ordering::Acquire);
+                    if state.has_begun_since(counted) || is_answering {
                         // The head is whole; its body has a limit of its own.
                         this.deadline = None;
                         *is_within = !is_answering && heads.unfinished() > 0;
                     }
                     if std::mem::take(is_within) && this.deadline.is_none() {
-                        this.deadline = Some(Box::pin(tokio::time::sleep(this.patience.read)));
+                        this.deadline = Some(Box::pin(tokio::time::sleep(this.timeouts.read)));
                     }
                 }
                 match &mut this.deadline {
@@ -439,7 +444,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -471,30 +476,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Asked for when nothing is left to be written.
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        if let (Wire::Http1 { turn, .. }, Poll::Ready(Ok(()))) = (&self.wire, &flushed) {
-            turn.sent();
+        if let (Wire::Http1 { state, .. }, Poll::Ready(Ok(()))) = (&self.wire, &flushed) {
+            state.sent();
         }
         flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, wire, .. } = &mut *self;
-        let (linger, turn) = match wire {
-            Wire::Http1 { turn, linger, .. } => (linger, Some(turn)),
+        let (linger, state) = match wire {
+            Wire::Http1 { state, linger, .. } => (linger, Some(state)),
             Wire::Http2(streams) => (&mut streams.linger, None),
         };
         let linger = match linger {
             Some(linger) => linger,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(context))?;
-                if let Some(turn) = &turn {
-                    turn.closing();
+                if let Some(state) = &state {
+                    state.closing();
                 }
                 linger.insert(Linger::new())
             }
         };
         // Over HTTP/2 the client has been told of the end before, and only its frames on the way are waited for.
-        let stopping = turn.is_none_or(|turn| turn.is_stopping());
+        let stopping = state.is_none_or(|state| state.is_stopping());
         linger.poll(stream, stopping, context).map(Ok)
     }
 }
@@ -506,15 +511,15 @@ mod tests {
     use super::*;
     use crate::task::Task;
 
-    const PATIENCE: Patience = Patience {
+    const TIMEOUTS: IoTimeouts = IoTimeouts {
         read: Duration::from_secs(10),
         write: Duration::from_secs(10),
     };
 
-    fn http2(stream: DuplexStream) -> Paced<DuplexStream> {
-        Paced::http2(
+    fn http2(stream: DuplexStream) -> TimeoutStream<DuplexStream> {
+        TimeoutStream::http2(
             stream,
-            PATIENCE,
+            TIMEOUTS,
             1 << 10,
             Unread::new(&Budget::new(1 << 20)),
         )

@@ -7,9 +7,9 @@ use crate::error::Failure;
 /// Exclusive handle of stdout. All other output of the process to stdout goes to stderr from then
 /// on, including text that a library buffers until the process ends.
 #[derive(Debug)]
-pub(crate) struct Aside(File);
+pub(crate) struct StdoutGuard(File);
 
-impl Aside {
+impl StdoutGuard {
     /// Takes over stdout.
     pub(crate) fn take() -> Result<Self, Failure> {
         let ours = std::io::stdout().as_fd().try_clone_to_owned()?;

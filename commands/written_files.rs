@@ -8,7 +8,6 @@ use std::{
 use ovms::whole_file::WholeFile;
 use serde_json::json;
 
-use super::typed;
 use crate::{
     error::Failure,
     ui::{self, OutputFormat, visible},
@@ -83,21 +82,17 @@ pub(crate) fn write_into(
     written
 }
 
-/// Returns the commands that run the tests of a handler in a folder: the module of handlers comes first.
-pub(super) fn handler_tests(folder: &Path) -> [String; 2] {
-    [
-        "ovms graph stubs".to_owned(),
-        format!("python3 -m unittest discover {}", typed(folder)),
-    ]
-}
-
 /// Reports the written files and, unless with `--quiet`, the next steps.
-pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
-    ui::print(told(files, next, format))
+pub(crate) fn report(
+    files: &[&Path],
+    next: &[String],
+    format: OutputFormat,
+) -> Result<(), Failure> {
+    ui::print(reported(files, next, format))
 }
 
 /// Formats that report.
-pub(super) fn told(files: &[&Path], next: &[String], format: OutputFormat) -> String {
+pub(crate) fn reported(files: &[&Path], next: &[String], format: OutputFormat) -> String {
     if format == OutputFormat::Json {
         return reported_json(files, next);
     }

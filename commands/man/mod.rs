@@ -127,7 +127,7 @@ fn shown(source: &str) -> bool {
 
 /// Variables that are no options, a line each: its name, the pages that have it, with those of their subcommands
 /// except for `ovms`, and a text.
-const ENVIRONMENT: &str = include_str!("man/environment.txt");
+const ENVIRONMENT: &str = include_str!("environment.txt");
 
 /// Returns the name of a page: `ovms-pipeline-show`.
 fn name(command: &Command) -> String {
