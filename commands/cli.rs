@@ -33,7 +33,7 @@ Examples:
   ovms infer --status
 
 Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
-a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C; 143 SIGTERM. Each subcommand's help \
+a bug in ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C; 143 SIGTERM. Each subcommand's help \
 says what they mean there.";
 
 /// OpenVINO Model Server: serve models, and work with them by hand

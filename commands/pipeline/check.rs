@@ -114,7 +114,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     })?;
     match report.end() {
         Err(failure) if facts.lacks_runtime() => {
-            Err(failure.hint("run `ovms setup` for a runtime, which models are looked at with"))
+            Err(failure.hint("run `ovms setup`: a runtime is needed to check models"))
         }
         end => end,
     }
@@ -279,5 +279,5 @@ fn clash(name: &str, place: &FilePosition) -> Diagnostic {
     let found = format!("the name `{name}`, which a model has");
     Diagnostic::error(rules::NAME_TAKEN, (found, "a name of its own"))
         .at(place.clone())
-        .hint("rename the pipeline; the rest of it is looked at then")
+        .hint("rename the pipeline, then check again")
 }

@@ -156,7 +156,7 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
         ([name, folder @ ..], _) => skeleton(name, folder)?.cpp(),
         (_, [name, folder @ ..]) => skeleton(name, folder)?.python(),
         ([], []) => Err(Failure::usage(
-            "nothing is asked for: expected chain, demultiplexer, detection, --custom-node or --python-node",
+            "nothing to create: expected chain, demultiplexer, detection, --custom-node or --python-node",
         )),
     }
 }

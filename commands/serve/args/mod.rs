@@ -68,7 +68,7 @@ The model folder holds one folder for each version: /models/resnet/1/model.xml a
 highest version is served, unless --model-version-policy says otherwise. A folder that holds a model \
 and no version folder, or a model file, is version 1.
 
-Environment: GRPC_SERVERS goes before --grpc-workers, API_KEY is used without --api-key-file, and \
+Environment: GRPC_SERVERS overrides --grpc-workers, API_KEY is used without --api-key-file, and \
 OVMS_MODEL_REPOSITORY_PATH without --model-repository-path.
 
 Examples:

@@ -20,7 +20,7 @@ pub struct HandlerLoad(Arc<LoadEnd>);
 pub(super) struct LoadEnd {
     /// How it was ended, in words, if it was.
     ended: SetOnce<String>,
-    /// Time that a worker that starts anew has for its handlers.
+    /// Time that a worker that restarts has for its handlers.
     limit: Option<Duration>,
     /// The workers that it has made.
     groups: Mutex<Vec<Weak<WorkerGroup>>>,
@@ -62,7 +62,7 @@ impl HandlerLoad {
         self.0.ended.wait().await
     }
 
-    /// Returns the time that a worker that starts anew has for its handlers.
+    /// Returns the time that a worker that restarts has for its handlers.
     pub(super) fn limit(&self) -> Option<Duration> {
         self.0.limit
     }
