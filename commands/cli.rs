@@ -19,7 +19,7 @@ use crate::{
 /// Beginning of the short help, which has to fit 24 lines.
 const ABOUT: &str = "\
 OpenVINO Model Server: serve models, and work with them by hand
-Begin with `ovms setup`, then `ovms serve --demo`, or `ovms serve model.onnx`.";
+Start with `ovms setup`, then `ovms serve --demo`, or `ovms serve model.onnx`.";
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
@@ -33,8 +33,8 @@ Examples:
   ovms infer --status
 
 Exit codes: 0 done; 1 failed; 2 done with warnings; 64 usage; 69 the server cannot be reached; 70 \
-a bug of ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C; 143 SIGTERM. Each subcommand's help \
-says what they mean there.";
+a bug in ovms; 72 the OpenVINO runtime is missing; 130 Ctrl-C; 143 SIGTERM. The help of \
+each command says what they mean there.";
 
 /// OpenVINO Model Server: serve models, and work with them by hand
 #[derive(Debug, Parser)]
@@ -55,7 +55,7 @@ pub(crate) struct Cli {
     /// Format of the error on stderr
     ///
     /// With `json`, the error that ends the command is one object in the last line of stderr: its text, its kind, the
-    /// code of the server, the exit code, and hints. Warnings and notes before it are text.
+    /// code of the server, the exit code, and hints. Warnings and notes before it stay text.
     // It is taken before the rest is read.
     #[arg(
         long,
@@ -81,30 +81,30 @@ enum Command {
     Infer(Box<infer::InferArgs>),
     /// Measure a server under load: rate, latencies, errors
     Bench(Box<bench::BenchArgs>),
-    /// Write, draw, check and try pipelines
+    /// Create, draw, check and try pipelines
     #[command(subcommand, after_help = pipeline::AFTER_HELP)]
     Pipeline(pipeline::PipelineCommand),
-    /// Write, draw, check and try graphs with Python nodes
+    /// Create, draw, check and try graphs with Python nodes
     #[command(subcommand, after_help = graph::AFTER_HELP)]
     Graph(graph::GraphCommand),
     /// Find or install the OpenVINO runtime
     Setup(setup::SetupArgs),
-    /// Make API keys for the identities of a server
+    /// Create API keys for the identities of a server
     #[command(subcommand, after_help = key::AFTER_HELP)]
     Key(key::KeyCommand),
     /// Diagnose the installation
     Doctor(doctor::DoctorArgs),
-    /// Print a shell's completion script, or install it
+    /// Print or install a shell completion script
     Completions(completions::CompletionsArgs),
-    /// Show a page of the manual, or write all of them
+    /// Show a manual page, or write all of them
     Man(man::ManArgs),
-    /// Open one runtime and say its version; run by `setup` in a process of its own
+    /// Open a runtime and print its version; run by `setup`
     #[command(hide = true)]
     ProbeRuntime(setup::ProbeArgs),
-    /// Run a program that ends when stdin is closed; run by `setup`
+    /// Run a program until stdin is closed; run by `setup`
     #[command(hide = true)]
     Supervise(setup::SuperviseArgs),
-    /// Start the interpreter and say what it is; run by `doctor` in a process of its own
+    /// Start the interpreter and describe it; run by `doctor`
     #[command(hide = true)]
     ProbePython,
 }

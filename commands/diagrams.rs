@@ -17,20 +17,20 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DiagramArgs {
-    /// Output format [default: that of the ending of FILE, or text]
+    /// Output format [default: by the ending of FILE, or text]
     #[arg(long = "output", alias = "format", value_name = "FORMAT", value_enum)]
     format: Option<Format>,
 
-    /// Draw with the characters of ASCII only
+    /// Draw with ASCII characters only
     ///
-    /// That is also done on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
+    /// This is the default on a dumb terminal, and if LC_ALL, LC_CTYPE or LANG is not for UTF-8.
     #[arg(long)]
     ascii: bool,
 
     /// Write to this file; - is standard output
     ///
-    /// Without --output, the ending of its name chooses the format: .svg, .html, .json, .dot or .gv, .mmd or .mermaid;
-    /// .txt, .md, and none are text.
+    /// Without --output, its ending sets the format: .svg, .html, .json, .dot or .gv, .mmd or .mermaid; .txt, .md, or no
+    /// ending mean text.
     #[arg(short, long = "save", alias = "out", value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -6,8 +6,8 @@ use super::{error::Failure, ui};
 
 /// Text at the end of the help.
 pub(crate) const AFTER_HELP: &str = "\
-The key is for the client, which sends it as x-api-key or as authorization: Bearer. The server has its \
-SHA-256 alone, in a file that `ovms serve --auth` names.
+The client sends the key as x-api-key or as authorization: Bearer. The server only has its SHA-256, \
+in the file of `ovms serve --auth`.
 
 Examples:
   ovms key new --name camera
@@ -15,19 +15,19 @@ Examples:
 Exit codes: 0 done; 1 failed; 64 usage.";
 
 const AFTER_NEW: &str = "\
-The first line is the key, which is shown this once and kept nowhere. The others are for the file of `ovms serve \
---auth`: they give the key no rights but to run every servable; change them to what the client needs.
+The first line is the key, which is shown only once and stored nowhere. The other lines are for the file of `ovms \
+serve --auth`: they allow the key to run every servable, and nothing else; change them to what the client needs.
 
 Examples:
   ovms key new --name camera
   ovms key new --name camera > new; tail -n +2 new >> auth.toml
 
-Exit codes: 0 done; 1 the system gives no random numbers; 64 usage.";
+Exit codes: 0 done; 1 the system has no random numbers; 64 usage.";
 
 /// Subcommands of `ovms key`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Print a new API key, and the lines for the file of the server
+    /// Print a new API key, and its lines for the server's file
     #[command(after_long_help = AFTER_NEW)]
     New(NewKeyArgs),
 }
@@ -35,7 +35,7 @@ pub(crate) enum KeyCommand {
 /// Arguments of `ovms key new`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewKeyArgs {
-    /// Name of the identity that has the key
+    /// Name of the identity with the key
     #[arg(long, value_name = "NAME", default_value = "client", value_parser = identity_name)]
     name: String,
 }

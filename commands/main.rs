@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => failure.print(),
         // The panic has printed where it was.
-        Err(_) => Failure::new(FailureKind::Bug, "ovms has met a bug of its own")
+        Err(_) => Failure::new(FailureKind::Bug, "internal error: this is a bug in ovms")
             .hint("report it with the lines above and the command that you ran")
             .print(),
     }

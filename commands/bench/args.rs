@@ -17,19 +17,19 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-LEVELS are numbers, ranges, and lists of both: 8; 1,4,16; 1:64 doubles from 1 to 64; 1:64:2x does \
-the same with the factor written out; 100:500:100 adds 100 each time.
+LEVELS are numbers, ranges, or lists of both: 8; 1,4,16; 1:64 doubles from 1 to 64, as does 1:64:2x \
+with an explicit factor; 100:500:100 goes up in steps of 100.
 
-Each level is measured in windows of --interval until three of them agree within 10 % in rate and \
-mean latency; the figures are of these three. Without agreement after --max-trials windows, the \
-figures are of the last three, and a note says so.
+Each level is measured in windows of --interval until three in a row agree within 10 % in rate and \
+mean latency; the figures are those of these three. If no three agree within --max-trials windows, \
+the figures are those of the last three, and a note says so.
 
-Values of inputs are those of `ovms infer`; see `ovms infer --help`. Without any, they are random, \
-with the datatypes and shapes of the model's metadata.
+Inputs are given as for `ovms infer`; see `ovms infer --help`. By default they are random, with the \
+datatypes and shapes of the model's metadata.
 
-A condition of --fail-if is METRIC, one of < <= > >=, and a number: p50, p90, p95, p99, and max \
-with us, ms, or s; rate in requests a second; errors as a number or with % of all requests. `worse` \
-is one too, with --against, and 'worse>5%' if it is worse by more than that; so is `unstable`.
+A condition of --fail-if is a METRIC, one of < <= > >=, and a number: p50, p90, p95, p99, or max in \
+us, ms, or s; rate in requests per second; errors as a number, or in % of all requests. Other \
+conditions are `unstable` and, with --against, `worse`, or 'worse>5%' for more than that.
 
 Examples:
   ovms bench resnet
@@ -51,7 +51,7 @@ reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
 pub(crate) struct BenchArgs {
     /// Name of the model, pipeline or graph
     ///
-    /// With --against, it may be a file of --save: both reports are compared then, without a server.
+    /// With --against, it may be a report of --save: the two reports are compared, without a server.
     #[arg(value_parser = model_name, add = names::servables())]
     pub(super) model: String,
 
@@ -78,9 +78,9 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load")]
 pub(super) struct LevelArgs {
-    /// Requests in flight at once, level after level [default: 1]
+    /// Number of requests in flight, one level after another [default: 1]
     ///
-    /// A closed loop: the next request is sent when an answer has come.
+    /// A closed loop: each response triggers the next request.
     #[arg(
         long,
         alias = "concurrency-range",
@@ -89,22 +89,22 @@ pub(super) struct LevelArgs {
     )]
     pub(super) concurrency: Option<Levels>,
 
-    /// Requests per second, level after level
+    /// Requests per second, one level after another
     ///
-    /// An open loop: requests are sent when they are due, whatever the server does. Latencies count
-    /// from the due moment, so that a request that could not be sent in time has waited.
+    /// An open loop: requests are sent when they are due, whatever the server does. Latency counts
+    /// from that moment, so that a request that is sent late has waited.
     #[arg(long, alias = "request-rate-range", value_name = "LEVELS")]
     pub(super) rate: Option<Levels>,
 
-    /// Send at random moments, as many independent clients would
+    /// Send at random times, as many independent clients would
     ///
-    /// The intervals have an exponential distribution with the mean of the rate.
+    /// Intervals are exponentially distributed around the mean of the rate.
     #[arg(long, requires = "rate")]
     pub(super) poisson: bool,
 
     /// Maximum number of requests in flight with --rate
     ///
-    /// A request that is due beyond it waits, and its latency counts on.
+    /// Further requests wait; the wait counts as latency.
     #[arg(
         long,
         value_name = "N",
@@ -128,9 +128,9 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) interval: Duration,
 
-    /// Send the request repeatedly for this long, such as 10s, and measure latencies
+    /// Send the request for TIME and measure latencies
     ///
-    /// One window, which nothing has to agree with. A number without a unit is in seconds, here and in --max-time.
+    /// A single window, without a check of stability. A number without a unit is in seconds, here and in --max-time.
     #[arg(
         long,
         value_name = "TIME",
@@ -139,7 +139,7 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) duration: Option<TypedDuration>,
 
-    /// Number of consecutive windows that have to agree
+    /// Number of consecutive windows that must agree
     #[arg(
         long,
         value_name = "N",
@@ -148,7 +148,7 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) windows: u16,
 
-    /// Distance from their mean within which windows agree, in percent
+    /// Percent of their mean within which windows agree
     #[arg(
         long,
         alias = "stability-percentage",
@@ -158,7 +158,7 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) stability: u16,
 
-    /// Maximum number of windows of a level
+    /// Maximum number of windows per level
     #[arg(
         long,
         value_name = "N",
@@ -173,7 +173,7 @@ pub(super) struct MeasurementArgs {
 
     /// Number of warm-up requests, which are not measured
     ///
-    /// They are sent at the beginning of each level.
+    /// They are sent at the start of each level.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(super) warmup: u64,
 }
@@ -184,16 +184,16 @@ pub(super) struct TrafficArgs {
     /// File with one request per line; - is standard input
     ///
     /// A line is an object of inputs by name, as for `ovms infer --stream`. A value "@cat.png" is
-    /// that file, as with `-i`, in the folder of FILE. Its `weight` says how often a line is sent,
-    /// compared with the others; without one it is 1. With --sequence, the lines are the steps in
-    /// their order.
+    /// read from that file, as with `-i`; relative paths start at the folder of FILE. `weight` sets
+    /// how often a line is sent relative to the others, by default 1. With --sequence, the lines are
+    /// the steps, in order.
     #[arg(long, value_name = "FILE")]
     pub(super) requests: Option<PathBuf>,
 
-    /// Send several values of an input in turn, one per request, instead of as one batch
+    /// Send values of an input one per request, not as a batch
     ///
-    /// `-i '@photos/*.png'`, or an `-i` for each: the first request has the first, and the first
-    /// comes again after the last. With --sequence, they are the steps in their order.
+    /// `-i '@photos/*.png'`, or an `-i` for each: requests cycle through the values. With
+    /// --sequence, they are the steps, in order.
     #[arg(long, requires = "inputs", conflicts_with = "requests")]
     pub(super) in_turn: bool,
 
@@ -203,9 +203,10 @@ pub(super) struct TrafficArgs {
     #[arg(long, value_name = "NAME:DIMS", conflicts_with = "requests")]
     pub(super) shape: Vec<NamedShape>,
 
-    /// Send sequences of N requests, each with an id of its own, to a stateful model
+    /// Send sequences of N requests to a stateful model
     ///
-    /// Each request in flight is of another sequence, which begins anew when it has ended.
+    /// Each request in flight belongs to its own sequence, with its own id; one that ends is followed
+    /// by the next.
     #[arg(
         long,
         value_name = "N",
@@ -214,16 +215,16 @@ pub(super) struct TrafficArgs {
     )]
     pub(super) sequence: Option<u32>,
 
-    /// Send requests over streams (KServe only), one stream for each request in flight
+    /// Send requests over streams, one per request in flight
     ///
-    /// Over kserve-rest each request has a stream of its own, of server-sent events.
+    /// KServe only. Over kserve-rest, each request has its own stream, of server-sent events.
     #[arg(long)]
     pub(super) stream: bool,
 
-    /// Responses that answer a request of a stream: a number, or `end` [default: 1, or end over REST]
+    /// Responses per request of a stream: a number, or `end` [default: 1, or end over REST]
     ///
-    /// `end` is for generators: each request has a stream of its own, and its answer is all that
-    /// comes until the server ends it. The time to the first response is measured as well.
+    /// `end` is for generators: each request has its own stream, and its answer is all that comes
+    /// until the server ends it. The time to the first response is measured as well.
     #[arg(long, value_name = "N|end", requires = "stream", value_parser = responses)]
     pub(super) responses: Option<Responses>,
 }
@@ -242,13 +243,13 @@ pub(super) struct BenchOutputArgs {
     #[arg(long, value_enum, default_value_t = BenchFormat::Table, value_name = "FORMAT")]
     pub(super) output: BenchFormat,
 
-    /// Show a histogram of the latencies of every level, not only of a single one
+    /// Show a latency histogram of each level, even of several
     #[arg(long)]
     pub(super) histogram: bool,
 
     /// Write a report with plots to this HTML file
     ///
-    /// The file needs nothing else, so it can be sent by mail or kept as an artifact.
+    /// The file is self-contained, so it can be mailed or kept as an artifact.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
@@ -264,28 +265,28 @@ pub(super) enum BenchFormat {
     Table,
     /// The report as one JSON object
     Json,
-    /// A line for each level
+    /// A line per level
     Csv,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Verdict")]
 pub(super) struct VerdictArgs {
-    /// Compare with a report of --save: better, worse, or no difference
+    /// Compare with a report of --save
     ///
-    /// A difference counts if its 95 % confidence interval leaves no change out: Welch's
-    /// t-interval over the windows of both reports. Settings that differ are named; with `--fail-if
-    /// worse` model, protocol, and inputs have to be the same.
+    /// The verdict is better, worse, or no difference. A change counts if its 95 % confidence
+    /// interval excludes 0: Welch's t-interval over the windows of both reports. Settings that differ
+    /// are listed; `--fail-if worse` requires the same model, protocol, and inputs.
     #[arg(long, value_name = "FILE")]
     pub(super) against: Option<PathBuf>,
 
-    /// Exit with code 1 if this holds at any level, such as 'p99>20ms'
+    /// Exit with 1 if this holds at any level, such as 'p99>20ms'
     ///
     /// Can be repeated.
     #[arg(long, value_name = "CONDITION", add = usual(&["unstable", "worse"]))]
     pub(super) fail_if: Vec<FailCondition>,
 
-    /// Exit with code 0 even if requests failed
+    /// Exit with 0 even if requests failed
     #[arg(long)]
     pub(super) allow_errors: bool,
 }

@@ -61,8 +61,8 @@ pub(super) async fn measure(
 pub(super) const BUSY: &str = "Node is already processing data";
 
 /// Hint for that.
-pub(super) const OF_GENERATOR: &str = "a generator answers a request several times: `--responses end` gives each request a \
-                                       stream of its own, and waits for its end";
+pub(super) const OF_GENERATOR: &str =
+    "a generator sends several responses per request: use `--responses end`";
 
 /// Adds what to do about a generator whose answers are not waited for.
 fn of_generator(plan: &BenchPlan, failure: Failure) -> Failure {

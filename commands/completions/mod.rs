@@ -19,20 +19,19 @@ use self::shells::SHELLS;
 use super::{cli::Cli, error::Failure, places, ui};
 
 const AFTER_HELP: &str = "\
-The script asks the program while you type: for flags, their values and files; and for the \
-servables, inputs, outputs and versions of the server at --url, OVMS_URL or localhost, and the \
-pipelines and graphs of the configuration file on the line. Where no server answers, the \
-servables are those of the configuration file that OVMS_CONFIG names. If there is none to ask, or \
-it takes longer than a moment, there are no names.
+The script completes flags, their values and files; servables, inputs, outputs and versions of the \
+server at --url, OVMS_URL or localhost; and pipelines and graphs of the configuration file on the \
+command line. If no server answers, servables come from the configuration file that OVMS_CONFIG \
+names. Names are omitted if they cannot be found quickly.
 
---install writes below your home folder and changes no other file; what is left to do is said.
+--install writes one file below your home folder, and prints the remaining steps.
 
 Examples:
   ovms completions --install
   ovms completions zsh --install
   source <(ovms completions bash)
 
-Exit codes: 0 done; 1 the script cannot be written; 64 usage, also a shell that is not known.";
+Exit codes: 0 done; 1 the script cannot be written; 64 usage, or an unknown shell.";
 
 /// The name of the program.
 const NAME: &str = "ovms";
@@ -48,7 +47,7 @@ pub(crate) struct CompletionsArgs {
     #[arg(value_enum)]
     shell: Option<Shell>,
 
-    /// Write the script to where the shell looks for it, and say what is left to do
+    /// Install the script for your shell
     #[arg(long)]
     install: bool,
 }

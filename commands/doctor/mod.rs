@@ -27,9 +27,9 @@ pub(crate) use runtime::probe as probe_python;
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-The report has no secrets: of variables that may hold some it has the names alone, and the home \
-folder is written as ~. Nothing is changed, and nothing is asked of the network but of this \
-machine and the address of --url.
+The report has no secrets: variables that may hold some are listed by name only, and the home \
+folder is written as ~. Nothing is changed, and no connections are made except to this machine and \
+to the address of --url.
 
 Examples:
   ovms doctor
@@ -40,28 +40,28 @@ Examples:
       jq -r '.checks[] | select(.status != \"ok\") | .text'
 
 Exit codes: 0 all is well; 1 the report cannot be written; 2 something may need attention; 64 \
-usage; 72 there is no OpenVINO runtime that works.";
+usage; 72 no OpenVINO runtime works.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
-    /// Port for gRPC to look at
+    /// gRPC port to check
     #[arg(long = "port", value_name = "PORT", default_value_t = 9000)]
     port: u16,
-    /// Port for REST to look at
+    /// REST port to check
     #[arg(long = "rest-port", value_name = "PORT", default_value_t = 8000)]
     rest_port: u16,
-    /// Address of a server to look at, with its TLS, such as grpcs://HOST:PORT
+    /// Server to check, with its TLS, such as grpcs://HOST:PORT
     ///
-    /// With http:// or https:// it is asked over REST, otherwise over gRPC; unix:PATH is a Unix socket.
+    /// http:// and https:// mean REST, anything else gRPC; unix:PATH is a Unix socket.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
     credentials: CredentialArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Identities with their API keys, tokens (JWT), or certificates, and their rights, in TOML
+    /// File of identities, their credentials, and rights (TOML)
     #[arg(long, value_name = "FILE")]
     auth: Option<PathBuf>,
     #[command(flatten)]

@@ -36,15 +36,15 @@ runtime; 130 Ctrl-C.";
 /// Subcommands of `ovms graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GraphCommand {
-    /// Write a graph with Python nodes that works, with a test and a README
+    /// Create a working graph with Python nodes and a test
     New(new::GraphNewArgs),
     /// Draw a graph
     Show(show::GraphShowArgs),
-    /// Find all errors of a graph and of its Python handlers
+    /// Find all errors in a graph and its Python handlers
     Check(check::GraphCheckArgs),
     /// Run a graph once, in this process, and show each packet
     Run(run::GraphRunArgs),
-    /// Install the module `pyovms` for tests and editors into a virtual environment
+    /// Install the `pyovms` module for tests and editors
     Stubs(stubs::GraphStubsArgs),
 }
 

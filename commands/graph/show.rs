@@ -17,29 +17,29 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A box is a node, with its calculator and what that runs: a handler file, or a model. What stands \
-beside an arrow is a stream of the node above, the tag by which it is taken, and what it carries. \
-Side packets are dashed where there are lines for that. A stream that goes back is named in the \
-box of the node that wakes itself with it, or comes from a box that says so. A graph is drawn \
-also if it cannot be served: what nobody sends has a box that says so.
+A box is a node, with its calculator and what that runs: a handler file, or a model. An arrow is \
+labelled with the stream of the node above, the tag that takes it, and what it carries. Side packets \
+are dashed where the format allows. A back edge is named in the box of the node that it wakes, or \
+comes from a box of its own. Invalid graphs are drawn as well: a box stands for streams that no node \
+sends.
 
 Formats:
   text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
             ovms graph show my_graph --output dot | dot -Tpdf > graph.pdf
   mermaid   a flow chart for Markdown
-  svg       an image, light or dark as what shows it
-  html      a page with images and tables, in one file that loads nothing
+  svg       an image, light or dark to match its viewer
+  html      a self-contained page with images and tables
   json      name, inputs, outputs, nodes, edges (kind is stream, back_edge or
-            side_packet) and dangling (edges that nobody sends on); a list for
-            a configuration file without NAME
+            side_packet) and dangling (edges without a source); a list for a
+            configuration file without NAME
 
 Examples:
   ovms graph show my_graph
   ovms graph show config.json
   ovms graph show config.json my_graph --output svg -o graph.svg
 
-Exit codes: 0 done; 1 no such file, or no graph to draw in it; 64 usage, also a NAME that no \
+Exit codes: 0 done; 1 the file does not exist, or has no graph to draw; 64 usage, or a NAME that no \
 graph of the file has.";
 
 /// Maximum number of drawn nodes: layout time grows faster than the number of nodes, and larger
@@ -50,10 +50,12 @@ const MAX_DRAWN: usize = 2000;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphShowArgs {
-    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
+    /// Graph file, configuration file (.json), or a folder with one
+    ///
+    /// In a folder, that is graph.pbtxt or config.json.
     path: PathBuf,
 
-    /// Name of a graph of the configuration file; all of them without it
+    /// Name of the graph [default: all in the configuration file]
     #[arg(add = names::graphs())]
     name: Option<String>,
 

@@ -16,15 +16,15 @@ use crate::{
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-Handlers import `pyovms`, which the server carries. This installs the same package into an environment, \
-so that handlers can be imported and tested without a server, with types for editors and type checkers. \
-In the server, its own is used all the same. `pip uninstall pyovms` removes it.
+Handlers import `pyovms`, which comes with the server. This installs the same package into a virtual \
+environment, so that handlers can be imported and tested without a server, with types for editors and \
+type checkers. The server still uses its own copy. `pip uninstall pyovms` removes the package.
 
 Examples:
   ovms graph stubs
   ovms graph stubs --into .venv
 
-Exit codes: 0 done; 1 no such environment, or it cannot be written to; 64 usage.";
+Exit codes: 0 done; 1 the environment does not exist, or cannot be written to; 64 usage.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ Exit codes: 0 done; 1 no such environment, or it cannot be written to; 64 usage.
 pub(crate) struct GraphStubsArgs {
     /// Virtual environment, or a folder of modules
     ///
-    /// Without it, the active virtual environment (VIRTUAL_ENV), or else .venv.
+    /// Defaults to the active virtual environment (VIRTUAL_ENV), or else .venv.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 

@@ -25,11 +25,11 @@ use crate::{
 pub(crate) struct RankingArgs {
     /// Show the K highest scores of the last axis of the output
     ///
-    /// Of boxes with scores, as detectors answer, the K boxes with the highest. NaN has no rank.
+    /// For a detector, the K boxes with the highest scores. NaN is not ranked.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top: Option<u32>,
 
-    /// File with the label of each score, one per line [default: those of the model]
+    /// File with a label per line, for each score [default: those of the model]
     #[arg(long, value_name = "FILE", requires = "top")]
     labels: Option<PathBuf>,
 }

@@ -34,22 +34,23 @@ use crate::{
 #[command(next_help_heading = "Streams of requests (KServe only)")]
 #[command(group = ArgGroup::new("in_parts").args(["sequence", "stream"]).multiple(true))]
 pub(in crate::infer) struct StreamArgs {
-    /// Send requests over one stream, and show responses as they arrive
+    /// Send requests over one stream; show responses as they arrive
     ///
-    /// The inputs are one request, and all its answers are shown until the server ends the stream.
-    /// Inputs may be left out; a graph has what it gets.
+    /// The inputs are one request, and all its responses are shown until the server ends the stream.
+    /// Inputs may be omitted for a graph that does not need them all.
     ///
     /// With `--axis`, each part of the arrays along the axis is a request. With `-i -`,
-    /// `-i NAME=-` or `--requests`, each line is a request, sent as soon as it is there: an object of
-    /// inputs by name, or the value of one input. Beside the inputs, or beside `inputs`, which holds
-    /// them by name or as REST requests do, `timestamp`, `parameters` and `id` are the request's own.
+    /// `-i NAME=-` or `--requests`, each line is a request, sent as soon as it is read: an object of
+    /// inputs by name, or the value of one input. `timestamp`, `parameters` and `id` of a request stand
+    /// next to its inputs, or next to `inputs`, which holds them by name or as in REST requests.
     ///
-    /// With `--output json` each answer is one object in a line, and so is each error, as
-    /// `{"error": "…"}`; with `--output csv` all answers are one table. Errors that do not end the stream show in the exit code at the end.
-    /// `--timeout` is for how long nothing may come once all is sent. Ctrl-C cancels the stream.
+    /// With `--output json` each response is one object per line, and so is each error, as
+    /// `{"error": "…"}`; with `--output csv` all responses form one table. Errors that do not end the
+    /// stream show in the exit code. `--timeout` limits the silence once everything is sent. Ctrl-C
+    /// cancels the stream.
     ///
-    /// Over kserve-rest each request has a stream of its own, of server-sent events: Triton's
-    /// `generate_stream`, where values have no datatypes but those of the model.
+    /// Over kserve-rest, each request has its own stream, of server-sent events: Triton's
+    /// `generate_stream`, where values have the datatypes of the model.
     #[arg(
         long,
         conflicts_with_all = ["load", "sequence", "of_a_sequence", "save", "top"]
@@ -58,21 +59,20 @@ pub(in crate::infer) struct StreamArgs {
 
     /// File with one request per line; - is standard input
     ///
-    /// They go over the stream of --stream. A value "@cat.png" is read from that file; relative paths start at the
-    /// folder of FILE.
+    /// For --stream. A value "@cat.png" is read from that file; relative paths start at the folder of FILE.
     #[arg(long, value_name = "FILE", requires = "stream")]
     pub(in crate::infer) requests: Option<PathBuf>,
 
     /// Continue after a line that is not a valid request
     ///
-    /// Each such line is reported, with --output json as `{"error": "…", "line": N}`, and the exit code is 1 at the end.
-    /// Without this flag nothing is sent after the first one.
+    /// Each such line is reported, with --output json as `{"error": "…", "line": N}`, and the exit code is 1. Without this
+    /// flag, nothing is sent after the first such line.
     #[arg(long, requires = "stream")]
     pub(in crate::infer) keep_going: bool,
 
-    /// Timestamp of the first request; the next ones have N + 1, N + 2, …
+    /// Timestamp of the first request; then N + 1, N + 2, …
     ///
-    /// Without it the server gives them. A `timestamp` in a line goes first, and the next request has the one after it.
+    /// By default the server assigns them. A `timestamp` in a line overrides it, and the next request counts on from there.
     #[arg(
         long,
         value_name = "N",

@@ -22,7 +22,7 @@ Examples:
   ovms man pipeline show | man -l -
   ovms man --dir ~/.local/share/man/man1 && man ovms-infer
 
-Exit codes: 0 done; 1 a page cannot be written; 64 usage, also a command that is not known.";
+Exit codes: 0 done; 1 a page cannot be written; 64 usage, or an unknown command.";
 
 /// Arguments of `ovms man`.
 #[derive(Debug, clap::Args)]
@@ -30,13 +30,13 @@ Exit codes: 0 done; 1 a page cannot be written; 64 usage, also a command that is
 pub(crate) struct ManArgs {
     /// Command whose page to show, such as `pipeline show` [default: ovms]
     ///
-    /// A terminal shows the page as `man` does, and all else gets its source.
+    /// A terminal shows the formatted page; files and pipes get its source.
     #[arg(conflicts_with = "dir", add = ArgValueCandidates::new(names))]
     subcommand: Vec<String>,
 
     /// Write all pages to this folder
     ///
-    /// The folder is made if it is missing. `man` finds pages in folders named man1 below those of
+    /// The folder is created if missing. `man` finds pages in folders named man1 below those of
     /// `manpath`.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,

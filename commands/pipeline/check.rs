@@ -32,13 +32,13 @@ pub(crate) struct PipelineCheckArgs {
     /// Configuration file, or a folder with a config.json
     config: PathBuf,
 
-    /// Name of the pipeline; all of the file without it
+    /// Name of the pipeline [default: all in the file]
     #[arg(add = names::pipelines())]
     name: Option<String>,
 
     /// Do not open the libraries of custom nodes
     ///
-    /// What depends on them is not checked then.
+    /// Anything that depends on them is skipped.
     #[arg(long)]
     no_custom_nodes: bool,
 
@@ -56,18 +56,18 @@ pub(crate) struct PipelineCheckArgs {
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
-at, because there is no runtime or a model is in the cloud, is listed, and is no error; so is what \
-cannot be judged since a model or library is missing, beside that error.
+Models are read, not compiled, and libraries of custom nodes are opened. Parts that cannot be \
+checked (no runtime, a model in the cloud, behind a missing model or library) are listed as not \
+checked; they are not errors.
 
 Examples:
   ovms pipeline check config.json
   ovms pipeline check config.json ocr --no-custom-nodes
   ovms pipeline check config.json --output json
 
-Exit codes: 0 no errors; 1 an error in any of the pipelines, or in the file, or no pipelines to \
-check; 2 no error, but warnings, or something that could not be checked; 64 usage, also a NAME that \
-no pipeline of the file has.";
+Exit codes: 0 no errors; 1 an error in any pipeline or in the file, or no pipelines to check; 2 no \
+errors, but warnings or parts that could not be checked; 64 usage, or a NAME that no pipeline of the \
+file has.";
 
 /// Runs the subcommand.
 pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
@@ -115,7 +115,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     })?;
     match report.end() {
         Err(failure) if facts.lacks_runtime() => {
-            Err(failure.hint("run `ovms setup` for a runtime, which models are looked at with"))
+            Err(failure.hint("run `ovms setup`: a runtime is needed to check models"))
         }
         end => end,
     }
@@ -280,5 +280,5 @@ fn clash(name: &str, place: &FilePosition) -> Diagnostic {
     let found = format!("the name `{name}`, which a model has");
     Diagnostic::error(rules::NAME_TAKEN, (found, "a name of its own"))
         .at(place.clone())
-        .hint("rename the pipeline; the rest of it is looked at then")
+        .hint("rename the pipeline, then check again")
 }

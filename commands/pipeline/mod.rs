@@ -30,13 +30,13 @@ runtime; 130 Ctrl-C.";
 /// Subcommands of `ovms pipeline`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PipelineCommand {
-    /// Write a configuration file with a pipeline, or the skeleton of a custom node
+    /// Create a pipeline of your models, or a custom node
     New(new::PipelineNewArgs),
-    /// Draw a pipeline of a configuration file
+    /// Draw the pipelines of a configuration file
     Show(show::PipelineShowArgs),
-    /// Find all errors of the pipelines of a configuration file
+    /// Find all errors in the pipelines of a configuration file
     Check(check::PipelineCheckArgs),
-    /// Run a pipeline once, in this process, and tell where the time goes
+    /// Run a pipeline in this process, and show where time goes
     Run(run::PipelineRunArgs),
 }
 

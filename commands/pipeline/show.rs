@@ -15,24 +15,23 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-A box is a node, with the model or custom node that it runs. What stands beside an arrow is an \
-output of the node above, the input that takes it, and type and shape of what goes over it at a \
-time. A dashed frame is what runs for each part of a demultiplexer: × 4 for four parts, × N for \
-as many as there are. Types and shapes are shown as far as models and libraries can be looked at, \
-and a pipeline is drawn also if it cannot be served: what is not there has a box that says so, be \
-it a node, or the model or library that a node runs.
+A box is a node, with the model or custom node that it runs. An arrow is labelled with the output \
+of the node above, the input that takes it, and the type and shape of one tensor. A dashed frame is \
+what runs for each part of a demultiplexer: × 4 for four parts, × N for any number. Types and shapes \
+are shown where models and libraries can be read. Invalid pipelines are drawn as well: a box stands \
+for each missing node, model, or library.
 
 Formats:
   text      for a terminal: as wide as that, 80 columns at most
   dot       for Graphviz, as in
             ovms pipeline show config.json --output dot | dot -Tpdf > a.pdf
   mermaid   a flow chart for Markdown
-  svg       an image, light or dark as what shows it
-  html      a page with images and tables, in one file that loads nothing
+  svg       an image, light or dark to match its viewer
+  html      a self-contained page with images and tables
   json      name, inputs, outputs, nodes, edges, levels and dangling (edges
             without a source); a dimension is a number, -1 for any, or
-            [least, most]; a node of which the model or library is not to be
-            had says why in `missing`; a list without NAME
+            [min, max]; `missing` says why the model or library of a node
+            cannot be read; a list without NAME
 
 Examples:
   ovms pipeline show config.json
@@ -40,8 +39,8 @@ Examples:
   ovms pipeline show config.json --output html -o dag.html
   ovms pipeline show config.json ocr --output json | jq '.edges[].shape'
 
-Exit codes: 0 done; 1 no such file, or no pipeline to draw in it; 64 usage, also a NAME that no \
-pipeline of the file has.";
+Exit codes: 0 done; 1 the file does not exist, or has no pipeline to draw; 64 usage, or a NAME that \
+no pipeline of the file has.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -50,7 +49,7 @@ pub(crate) struct PipelineShowArgs {
     /// Configuration file, or a folder with a config.json
     config: PathBuf,
 
-    /// Name of the pipeline; all of the file without it
+    /// Name of the pipeline [default: all in the file]
     #[arg(add = names::pipelines())]
     name: Option<String>,
 
@@ -59,7 +58,7 @@ pub(crate) struct PipelineShowArgs {
 
     /// Do not open the libraries of custom nodes
     ///
-    /// Their types and shapes are not shown then.
+    /// Their types and shapes are not shown.
     #[arg(long)]
     no_custom_nodes: bool,
 }

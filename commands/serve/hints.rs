@@ -37,7 +37,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             cores,
             variable: Some(number),
         } => failure.hint(format!(
-            "the environment has GRPC_SERVERS={number}, which goes before --grpc-workers; unset it, \
+            "the environment has GRPC_SERVERS={number}, which overrides --grpc-workers; unset it, \
              or set it to a number from 1 to {cores}"
         )),
         FlagError::FileAndParameters => {

@@ -24,16 +24,15 @@ use super::{apart, error::Failure, places, ui};
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-A runtime that is there already is used as it is and nothing is installed: one that \
-OPENVINO_INSTALL_DIR names, one beside the wheel of ovms, one in the active virtual environment, one that an earlier `ovms \
-setup` installed, or one of the system.
+An existing runtime is used as it is, and nothing is installed: from OPENVINO_INSTALL_DIR, next to the \
+wheel of ovms, from the active virtual environment, from an earlier `ovms setup`, or from the system.
 
 Examples:
   ovms setup
   ovms setup --dir ~/openvino --python python3.12
 
-Exit codes: 0 there is a runtime, and it works; 1 it cannot be installed; 64 usage; 72 no Python \
-to install it with, or a runtime that does not work.";
+Exit codes: 0 a runtime is found or installed, and works; 1 it cannot be installed; 64 usage; 72 no \
+Python to install it with, or the runtime does not work.";
 
 /// Time limit for a runtime to show that it works.
 const PROBE: Duration = Duration::from_secs(60);
@@ -47,11 +46,11 @@ const LIST: Duration = Duration::from_secs(20);
 pub(crate) struct SetupArgs {
     /// Folder for the virtual environment with the runtime
     ///
-    /// Only this folder is looked at. Without the option it is `ovms/runtime` below the user's
-    /// data folder, and only if no other runtime is found.
+    /// Only this folder is searched. The default is `ovms/runtime` in the user's data folder, which is
+    /// only used if no other runtime is found.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Python to make the virtual environment with, 3.11 or newer
+    /// Python for the virtual environment, 3.11 or newer
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     python: PathBuf,
     #[command(flatten)]
@@ -111,7 +110,7 @@ fn existing(
         Err(error) => return Err(explain(&error)),
     };
     if found.origin == RuntimeOrigin::Managed && dir.is_some_and(install::is_unfinished) {
-        ui::note("an earlier setup was broken off; going on with it");
+        ui::note("an earlier setup was interrupted; resuming it");
         return Ok(None);
     }
     match probe_apart(&found) {
@@ -124,7 +123,7 @@ fn existing(
             Ok(None)
         }
         Err(failure) => Err(failure.hint(format!(
-            "this runtime is taken from {}; mend or remove it, or run `ovms setup --dir DIR` and \
+            "this runtime is taken from {}; fix or remove it, or run `ovms setup --dir DIR` and \
              set OPENVINO_INSTALL_DIR to DIR",
             found.origin
         ))),

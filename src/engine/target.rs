@@ -469,7 +469,7 @@ impl Stateful {
         if !loaded.is_stateful() {
             return Err(Error::new(
                 ErrorKind::FailedPrecondition,
-                "Model has no sequences any more - it was served anew without `stateful`",
+                "Model is no longer stateful - it was reloaded without `stateful`",
             ));
         }
         Ok(Site { version, loaded })

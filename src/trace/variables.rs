@@ -1,6 +1,6 @@
 //! Variables of the environment: their values, and warnings of those that are not known.
 
-/// A setting that one variable has, or several of which the first one goes before the others.
+/// A setting that one variable has, or several of which the first one takes precedence over the others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     /// Names of the variables.

@@ -21,44 +21,46 @@ use crate::{
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-The graph file is read and validated as the server does: its text, streams, tags, side packets, \
-options and what each calculator demands. Then each handler file is imported, which runs its \
-code, and its class OvmsPythonModel is looked at. No object is made and `initialize` is not \
-called, unless --initialize asks for that. What cannot be checked is listed, and is no error.
+The graph file is read and validated as by the server: its syntax, streams, tags, side packets, \
+options, and the requirements of each calculator. Then each handler file is imported, which runs its \
+code, and its class OvmsPythonModel is inspected. No object is created and `initialize` is not \
+called, unless --initialize is given. Parts that cannot be checked are listed; they are not errors.
 
-Models and pipelines that sessions name are looked for in the configuration file and in the \
-graph's subconfig.json. For a folder or a graph file that is the config.json in the folder of the \
-graph, or else beside that folder, if it lists the graph; a note says which file was used. Without \
-either of them nobody can tell whether they are there.
+Models and pipelines that sessions name are looked up in the configuration file and in the graph's \
+subconfig.json. For a folder or a graph file, the configuration file is the config.json in the folder \
+of the graph, or else next to that folder, if it lists the graph; a note says which file was used. \
+Without either file they cannot be checked.
 
 Examples:
   ovms graph check my_graph
   ovms graph check config.json my_graph --initialize
   ovms graph check config.json --output json
 
-Exit codes: 0 no errors; 1 an error in any of the graphs; 2 no error, but warnings, or something \
-that could not be checked; 64 usage, also a NAME that no graph of the file has.";
+Exit codes: 0 no errors; 1 an error in any graph; 2 no errors, but warnings or parts that could not \
+be checked; 64 usage, or a NAME that no graph of the file has.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphCheckArgs {
-    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
+    /// Graph file, configuration file (.json), or a folder with one
+    ///
+    /// In a folder, that is graph.pbtxt or config.json.
     path: PathBuf,
 
-    /// Name of a graph of the configuration file; all of them without it
+    /// Name of the graph [default: all in the configuration file]
     #[arg(add = names::graphs())]
     name: Option<String>,
 
     /// Do not import handlers
     ///
-    /// What depends on them is not checked then.
+    /// Anything that depends on them is skipped.
     #[arg(long)]
     no_python: bool,
 
-    /// Make the objects of handlers, as the server does
+    /// Create the objects of handlers, as the server does
     ///
-    /// Their `initialize` and `finalize` are called, besides all other checks.
+    /// This calls `initialize` and `finalize`, in addition to all other checks.
     #[arg(long, conflicts_with = "no_python")]
     initialize: bool,
 

@@ -22,8 +22,8 @@ use crate::{
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-Streams are written as inputs of requests are: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for \
-any length. Handlers refuse what is not of the type and shape of their input.
+Streams are written like inputs of requests: NAME, NAME:DTYPE or NAME:DTYPE:SHAPE, with -1 for any \
+length. Handlers reject inputs of another type or shape.
 
 Examples:
   ovms graph new echo
@@ -32,8 +32,8 @@ Examples:
   ovms graph new text --nodes tokenize,count --config config.json
   ovms graph new faces --model models/detector
 
-Exit codes: 0 done; 1 a file is there already or cannot be written; 64 usage; 72 no OpenVINO \
-runtime to look at a model with.";
+Exit codes: 0 done; 1 a file exists or cannot be written; 64 usage; 72 no OpenVINO runtime to read \
+a model with.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -44,11 +44,11 @@ pub(crate) struct GraphNewArgs {
 
     /// Make the last Python node a generator
     ///
-    /// It gives any number of answers to each request of a stream.
+    /// It sends any number of responses to each request of a stream.
     #[arg(long, conflicts_with = "model")]
     generative: bool,
 
-    /// Make these Python nodes, one after the other
+    /// Create these Python nodes, one after the other
     #[arg(
         long,
         value_name = "A,B,…",
@@ -57,21 +57,20 @@ pub(crate) struct GraphNewArgs {
     )]
     nodes: Vec<String>,
 
-    /// Put a model between two Python nodes: a name of the configuration file, or a model's folder or file
+    /// Put a model between two Python nodes: name, file, or folder
     ///
-    /// A folder has a folder for each version, or a model; it, or a model file, becomes an entry of the
-    /// configuration file. Inputs and outputs are those of the model unless they are given; those that
-    /// are given without a type have the model's.
+    /// A name is one of the configuration file. A model file, or a folder with a model or its versions,
+    /// becomes an entry of that file. Inputs, outputs, and their types default to the model's.
     #[arg(long, value_name = "SERVABLE", conflicts_with = "nodes", add = names::models())]
     model: Option<String>,
 
-    /// Name an input, with type and shape if they are known
+    /// Input of the graph, with type and shape if known
     ///
     /// Can be repeated.
     #[arg(short, long = "input", value_name = "NAME[:DTYPE[:SHAPE]]")]
     inputs: Vec<ScaffoldStream>,
 
-    /// Name an output, with type and shape if they are known
+    /// Output of the graph, with type and shape if known
     ///
     /// Can be repeated.
     #[arg(long = "output-name", value_name = "NAME[:DTYPE[:SHAPE]]")]
@@ -81,11 +80,11 @@ pub(crate) struct GraphNewArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Add the graph to this configuration file, instead of one in its folder
+    /// Configuration file to add the graph to [default: a new one in its folder]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

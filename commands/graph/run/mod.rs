@@ -33,21 +33,21 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-The graph runs as it does for a stream: each packet that it sends is shown as it comes, with its \
+The graph runs as for a stream: each packet that it sends is shown as it arrives, with its \
 timestamp. A client that does not stream gets the first packet of each output.
 
-Inputs are given as `ovms infer --stream` takes them; some may be left out. A graph does not say \
-which datatypes it takes: without one, numbers are FP32, truth values BOOL and texts BYTES. With \
---requests, each line of a file is a request, an object of inputs by name; beside them, \
-`timestamp` and `parameters` are the request's own. A value \"@cat.png\" is read from that file; \
-relative paths start at the folder of FILE.
+Inputs are given as for `ovms infer --stream`; some may be omitted. A graph does not declare its \
+datatypes: by default, numbers are FP32, booleans BOOL, and strings BYTES. With --requests, each \
+line of a file is a request: an object of inputs by name, optionally with the `timestamp` and \
+`parameters` of the request. A value \"@cat.png\" is read from that file; relative paths start at \
+the folder of FILE.
 
-Times are of all steps of a node together, with what it waits for; nodes run beside each other. \
-JSON is an object in each line, with the nodes in the last, and their times in microseconds. \
-Ctrl-C ends the run as a client that leaves does, and shows what the nodes took until then.
+Times are totals over all steps of a node, including its waits; nodes run in parallel. JSON is one \
+object per line; the last has the nodes, with times in microseconds. Ctrl-C ends the run as if the \
+client had disconnected, and shows the times until then.
 
-With --watch the graph runs again whenever its file, a handler, or a Python file beside one is \
-saved, until Ctrl-C; errors wait for the next save. Models are loaded anew for each run.
+With --watch the graph runs again whenever its file, a handler, or a Python file next to one is \
+saved, until Ctrl-C; after an error it waits for the next save. Models are reloaded for each run.
 
 Examples:
   ovms graph run my_graph -i input:FP32='[1,2,3]'
@@ -56,17 +56,19 @@ Examples:
   ovms graph run tracker --requests frames.ndjson
   ovms graph run my_graph -i input=hello --output json | jq -c .outputs
 
-Exit codes: 0 done; 1 the graph is refused or failed; 64 usage, also a NAME that no graph of the \
-file has; 72 no OpenVINO runtime for its models; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the graph is invalid or failed; 64 usage, or a NAME that no graph of the file \
+has; 72 no OpenVINO runtime for its models; 130 Ctrl-C.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(crate) struct GraphRunArgs {
-    /// Folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)
+    /// Graph file, configuration file (.json), or a folder with one
+    ///
+    /// In a folder, that is graph.pbtxt or config.json.
     path: PathBuf,
 
-    /// Name of a graph of the configuration file, if it has several
+    /// Name of the graph, if the configuration file has several
     #[arg(add = names::graphs())]
     name: Option<String>,
 
@@ -84,9 +86,9 @@ pub(crate) struct GraphRunArgs {
     )]
     requests: Option<PathBuf>,
 
-    /// Timestamp of the first request; the next ones have N + 1, N + 2, …
+    /// Timestamp of the first request; then N + 1, N + 2, …
     ///
-    /// Without it they are 0, 1, ….
+    /// By default they count from 0.
     #[arg(
         long,
         value_name = "N",
@@ -97,7 +99,7 @@ pub(crate) struct GraphRunArgs {
 
     /// Send a request parameter
     ///
-    /// It becomes a side packet. `true` and `false` are booleans and whole numbers are integers;
+    /// It becomes a side packet. `true` and `false` are booleans, and whole numbers are integers;
     /// anything else, and anything in double quotes, is a string. Can be repeated.
     #[arg(
         long,

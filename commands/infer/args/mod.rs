@@ -36,36 +36,33 @@ Examples:
 const AFTER_HELP: &str = "\
 Values of inputs:
   [1, 2.5]        JSON: a number, true, false, a string, or lists of them; a
-                  flat list takes the model's shape, and a text that is no
-                  list is a string as it is
-  @file.npy       an array of NumPy; one of another datatype of the same kind,
-                  as FP64 for FP32, is converted
+                  flat list takes the model's shape; for strings, anything but
+                  a list is taken as it is
+  @file.npy       a NumPy array, converted within a kind (FP64 to FP32)
   @file.npz       the array of the input's name; without NAME=, every array is
                   an input
-  @file.png|jpg   an image, resized and laid out as the model takes it;
-                  several for one input are a batch, as are the files of a
-                  pattern in quotes: '@photos/*.png'
-  @file.wav       a sound from -1 to 1, at its own sampling rate (it is not
-                  resampled); with --sequence, in steps of the model's length;
-                  @file.pcm is raw (16 bits), and @file.f32 (FP32)
-  @file.json      JSON; without NAME=, an object of inputs by name is taken
-                  apart
-  @file.txt       a string as it is, or numbers with blanks or commas between
-                  them
+  @file.png|jpg   an image, resized and laid out as the model expects; several
+                  for one input form a batch, as do the files of a quoted
+                  pattern: '@photos/*.png'
+  @file.wav       audio from -1 to 1 at its own sample rate (not resampled);
+                  with --sequence, in steps of the model's length; @file.pcm
+                  is raw 16-bit audio, and @file.f32 raw FP32
+  @file.json      JSON; without NAME=, an object with the inputs by name
+  @file.txt       a string as it is, or numbers separated by blanks or commas
   @file.bin       the bytes of the tensor, little endian
-  -               JSON from standard input, an answer of --output json, a .npy
-                  file or an image
-  -:pcm16, -:f32  raw samples from standard input, of 16 bits, such as arecord
-                  gives, or FP32; of those that the header of a WAV file tells
-  -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
+  -               JSON from standard input, a response of --output json, a
+                  .npy file, or an image
+  -:pcm16, -:f32  raw samples from standard input, 16-bit (as arecord writes)
+                  or FP32; a WAV header, if there is one, sets the format
+  -:OUTPUT        an output of such a response; also @file.json:OUTPUT and
                   @file.npz:ARRAY
   @-.bin          standard input as a file of this kind
-  (nothing)       what --zeros or --random give: x::8,10= is a random x of
+  (nothing)       filled by --zeros or --random: x::8,10= is a random x of
                   shape 8,10
 
-NAME may be left out for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
-FP16, BF16, FP32, FP64 or BYTES, and stands in for the model's: arrays are converted to it, and \
-images as BYTES are sent as they are, for the server to decode.
+NAME can be omitted for a model with one input. DTYPE is BOOL, INT8 to INT64, UINT8 to UINT64, \
+FP16, BF16, FP32, FP64 or BYTES, and overrides the model's: arrays are converted to it, and images \
+as BYTES are sent as they are, for the server to decode.
 
 Examples:
   ovms infer resnet -i @cat.png --preset imagenet --top 5
@@ -84,7 +81,7 @@ Examples:
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
-reached; 130 Ctrl-C; 143 SIGTERM of a load, which shows what was measured until then.";
+reached; 130 Ctrl-C; 143 SIGTERM during a load, which reports what was measured until then.";
 
 /// Usage lines, one for each mode.
 const USAGE: &str = "\
@@ -126,20 +123,20 @@ pub(crate) struct InferArgs {
 pub(super) struct QuestionArgs {
     /// Show the versions of the model and their states
     ///
-    /// Without MODEL, those of all models of the server.
+    /// Without MODEL, of all models of the server.
     #[arg(long, conflicts_with_all = of_a_request())]
     pub(super) status: bool,
 
     /// Show the inputs and outputs of the model
     ///
-    /// Without MODEL, those of all models of the server. -1 is a dynamic dimension.
+    /// Without MODEL, of all models of the server. -1 is a dynamic dimension.
     #[arg(long, conflicts_with_all = of_a_request(), conflicts_with = "status")]
     pub(super) metadata: bool,
 
     /// Show the live sequences of the model
     ///
-    /// With the steps of each, how long it has been idle, and whether its state is here or in the store alone. Over
-    /// REST, since it is a management path. At most 1000 are shown.
+    /// With the steps of each, how long it has been idle, and whether its state is in the server or only in the store.
+    /// Needs REST, since it is a management path. At most 1000 are shown.
     #[arg(
         long,
         conflicts_with_all = of_a_request(),
@@ -147,19 +144,19 @@ pub(super) struct QuestionArgs {
     )]
     pub(super) sequences: bool,
 
-    /// Print the request as a curl command (grpcurl over gRPC) instead of sending it
+    /// Print the request as a curl or grpcurl command; send nothing
     ///
     /// The command is quoted for a shell. Elements are written one by one, unless --raw or --binary
-    /// is given or their datatype has no such form. The server is queried for datatypes and shapes
-    /// only, and not at all if each input has its own. A sequence gives one command per step. At a
-    /// terminal, a body of more than 8 KiB is left out; a file or a pipe gets the whole command. Also
-    /// works with --status, --metadata, and --sequences.
+    /// is given or their datatype requires raw bytes. The server is only asked for datatypes and
+    /// shapes, and not at all if each input has its own. A sequence becomes one command per step. A
+    /// terminal does not show bodies above 8 KiB; a file or a pipe gets the whole command. Also works
+    /// with --status, --metadata, and --sequences.
     #[arg(long, conflicts_with = "load")]
     pub(super) print_curl: bool,
 
     /// Show credentials in the output of --print-curl
     ///
-    /// By default, the values of headers with credentials are shown as `***`.
+    /// By default, headers with credentials are shown as `***`.
     #[arg(long = "show-secrets", requires = "print_curl")]
     pub(super) show_secrets: bool,
 }
@@ -212,10 +209,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct WaitArgs {
-    /// Wait for this long at most until MODEL, or without it the server, is ready
+    /// Wait up to TIME for MODEL, or the server, to be ready
     ///
-    /// Before a request, --status, or --metadata. What was seen last is the error if it is not ready by then.
-    /// Without MODEL, one that failed to load is an error as soon as none is loading any more.
+    /// Before a request, --status, or --metadata. On timeout, the error says what was seen last. Without MODEL, a model
+    /// that failed to load is an error once no other is loading.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "print_curl")]
     pub(super) wait: Option<Duration>,
 }
@@ -225,12 +222,12 @@ pub(super) struct WaitArgs {
 pub(crate) struct ServerArgs {
     /// Address of the server [default: localhost:9000, or localhost:8000 over REST]
     ///
-    /// With https:// or grpcs:// before it, over TLS. unix:PATH is a Unix socket, with any protocol.
-    /// Without --api, grpc:// or no scheme means kserve-grpc, and http:// or https:// means kserve-rest.
+    /// https:// or grpcs:// means TLS, and unix:PATH is a Unix socket, with any protocol. Without --api, grpc:// or no
+    /// scheme means kserve-grpc, and http:// or https:// means kserve-rest.
     #[arg(long, value_name = "HOST:PORT", env = URL, hide_env_values = true)]
     pub(in crate::infer) url: Option<String>,
 
-    /// Protocol to use [default: kserve-grpc, or kserve-rest for an http:// address]
+    /// Protocol [default: kserve-grpc, or kserve-rest for an http:// address]
     #[arg(
         long,
         value_parser = api(),
@@ -254,7 +251,7 @@ pub(crate) struct ServerArgs {
 
     /// HTTP header or gRPC metadata to send with each request
     ///
-    /// Can be repeated. The environment variable has one per line.
+    /// Can be repeated; the environment variable has one per line.
     #[arg(
         long,
         value_name = "KEY=VALUE",
@@ -284,7 +281,7 @@ impl ServerArgs {
 pub(crate) struct CredentialArgs {
     /// API key to send, as x-api-key
     ///
-    /// Other users of this machine see command lines; the environment variable keeps the key from them.
+    /// Other users of this machine can see command lines; the environment variable hides the key from them.
     #[arg(long, value_name = "KEY", env = "OVMS_API_KEY", hide_env_values = true)]
     pub(crate) api_key: Option<String>,
 
@@ -325,19 +322,19 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Flags of TLS, for each command that asks a server.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TlsArgs {
-    /// Authorities in PEM to trust instead of those of the system
+    /// CA certificates (PEM) to trust instead of the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 
-    /// Certificate of the client in PEM; needs --key
+    /// Client certificate (PEM); needs --key
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<PathBuf>,
 
-    /// Private key of --cert in PEM
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Accept any certificate of the server
+    /// Accept any server certificate
     #[arg(long, conflicts_with = "cacert")]
     pub(crate) insecure: bool,
 }

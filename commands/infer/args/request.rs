@@ -38,7 +38,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "NAME", add = names::outputs())]
     pub(in crate::infer) output_name: Vec<String>,
 
-    /// Request id, which the response repeats (KServe only)
+    /// Id of the request, which the response repeats (KServe only)
     #[arg(long, value_name = "TEXT")]
     pub(in crate::infer) id: Option<String>,
 
@@ -62,11 +62,11 @@ pub(crate) struct RequestArgs {
     #[arg(long, group = "form")]
     pub(in crate::infer) typed: bool,
 
-    /// Send and ask for tensors as bytes over kserve-rest (default)
+    /// Send and receive tensors as bytes over kserve-rest (default)
     #[arg(long, group = "form")]
     pub(in crate::infer) binary: bool,
 
-    /// Send and ask for tensors as JSON over REST (over tfs-rest always so)
+    /// Send and receive tensors as JSON (always so over tfs-rest)
     #[arg(long, group = "form")]
     pub(in crate::infer) json_data: bool,
 }
@@ -121,10 +121,10 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "N", requires = "random")]
     pub(crate) seed: Option<u64>,
 
-    /// Sampling rate that the model takes, in Hz; a sound of another one is an error
+    /// Sample rate of the model in Hz; other rates are rejected
     ///
-    /// Nothing is resampled. Without this flag there is a warning for each rate but 16000 Hz, the usual one of speech.
-    /// Raw samples tell no rate.
+    /// Nothing is resampled. Without this flag, any rate but 16000 Hz, which is usual for speech, is a warning. Raw samples
+    /// carry no rate.
     #[arg(
         long,
         alias = "sampling-rate",
@@ -138,20 +138,20 @@ pub(crate) struct InputArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Images")]
 pub(crate) struct ImageArgs {
-    /// Mean, scale, and order of channels of a family of models
+    /// Mean, scale, and channel order of a family of models
     ///
-    /// --mean, --scale, and --layout go before those of the preset. Where the shape of the model does not
-    /// tell the layout, it is NCHW, and NHWC with inception.
+    /// --mean, --scale, and --layout override the preset. If the layout is not clear from the model's shape, it is NCHW,
+    /// or NHWC for inception.
     #[arg(long, value_enum, value_name = "NAME")]
     preset: Option<Preset>,
 
     /// Layout of images: NCHW, NHWC, CHW or HWC
     ///
-    /// Defaults to that of the model's shape: the dimension of size 3 or 1 is the channels.
+    /// By default it follows from the model's shape: the dimension of size 3 or 1 is the channels.
     #[arg(long, add = usual(&["NCHW", "NHWC", "CHW", "HWC"]))]
     layout: Option<ImageLayout>,
 
-    /// Mean to subtract from the values, which are 0 to 255: one number, or one per channel
+    /// Mean to subtract from values (0 to 255): one, or per channel
     #[arg(
         long,
         value_name = "A,B,C",
@@ -160,7 +160,7 @@ pub(crate) struct ImageArgs {
     )]
     mean: Vec<f64>,
 
-    /// Scale to divide the values by after that: one number, or one per channel
+    /// Scale to divide values by after that: one, or per channel
     #[arg(
         long,
         value_name = "A,B,C",
@@ -169,7 +169,7 @@ pub(crate) struct ImageArgs {
     )]
     scale: Vec<f64>,
 
-    /// Send channels as BGR; means and scales follow this order
+    /// Send channels as BGR; means and scales are in this order
     #[arg(long)]
     bgr: bool,
 }
@@ -177,15 +177,15 @@ pub(crate) struct ImageArgs {
 /// Preprocessing that a family of models was trained with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
-    /// Mean and deviation of ImageNet, as with the models of torchvision
+    /// Mean and deviation of ImageNet, as for torchvision models
     Imagenet,
     /// Mean and deviation of CLIP's training images
     Clip,
-    /// Values from -1 to 1, as with Inception and MobileNet of TensorFlow
+    /// Values from -1 to 1, as for Inception and MobileNet
     Inception,
-    /// Values from 0 to 1, as with YOLO
+    /// Values from 0 to 1, as for YOLO
     Unit,
-    /// BGR less the mean of ImageNet, as with the models of Caffe
+    /// BGR minus the mean of ImageNet, as for Caffe models
     Caffe,
 }
 
@@ -277,7 +277,7 @@ pub(in crate::infer) struct LoadArgs {
     )]
     pub(in crate::infer) repeat: Option<u64>,
 
-    /// Send the request repeatedly for this long, such as 10s, and measure latencies
+    /// Send the request for TIME and measure latencies
     ///
     /// With --repeat, whichever ends first.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["save", "top"])]
@@ -304,10 +304,10 @@ pub(in crate::infer) struct OutputArgs {
     #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub(in crate::infer) output: Format,
 
-    /// Save the one output to a .npy file, all to a .csv file, or each to a .npy file in this folder
+    /// Save outputs to a .npy or .csv file, or to a folder
     ///
-    /// A path that ends in .npy or .csv is a file. The folder, or that of the file, is created if missing. BF16,
-    /// which NumPy lacks, becomes FP32. Where it cannot be saved, nothing is printed.
+    /// A path that ends in .npy takes the only output, and one in .csv all of them; a folder gets a .npy file per output.
+    /// Missing folders are created. BF16, which NumPy lacks, becomes FP32. If saving fails, nothing is printed.
     #[arg(short = 'o', long, value_name = "PATH")]
     pub(in crate::infer) save: Option<PathBuf>,
 
@@ -320,10 +320,9 @@ pub(in crate::infer) struct OutputArgs {
 pub(in crate::infer) enum Format {
     /// A table of outputs, scores, latencies or models
     Table,
-    /// The same as one JSON object; `null` stands for what is not a finite number, and
-    /// `not_finite` tells what it is
+    /// The same as one JSON object; `not_finite` explains `null`
     Json,
-    /// A line for each row of the outputs below one header, or for each score of --top
+    /// A header, and a line per row of the outputs or per score
     Csv,
     /// The output as the bytes of a .npy file
     Npy,

@@ -114,7 +114,7 @@ impl Listing {
     fn warning(&self) -> Option<String> {
         let ReloadFailure { since, reason } = self.reload_failure.as_ref()?;
         Some(format!(
-            "warning: what is served is not what the server's configuration says, since {since}: {reason}"
+            "warning: the server runs an outdated configuration since {since}: {reason}"
         ))
     }
 

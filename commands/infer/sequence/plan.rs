@@ -97,12 +97,12 @@ impl Sequence {
         };
         match (control, id) {
             (StepControl::End, None) => Err(Failure::usage("`--end` needs `--sequence-id`")
-                .hint("`--start` tells the id; `--start --end` is a sequence of one request")),
+                .hint("`--start` prints the id; `--start --end` is a sequence of one request")),
             (StepControl::Only, _) if api.is_tfs() => {
                 let text = format!("`--start --end` does not fit `--api {api}`");
                 Err(Failure::usage(text).hint(
                     "its requests can start a sequence or end it; send `--start`, then `--end` \
-                     with the id that it tells",
+                     with the id that it prints",
                 ))
             }
             _ => Ok(Some(Self::One { control, id, files })),
@@ -214,24 +214,24 @@ fn refuse_own_form(inputs: &[Argument], parameters: &[(String, Parameter)]) -> R
     .args(["sequence", "start", "go_on", "end"])
     .multiple(true))]
 pub(in crate::infer) struct SequenceArgs {
-    /// Send the inputs step by step as one sequence: start, steps, end
+    /// Send the inputs step by step, as one sequence
     ///
     /// An array or list with as many dimensions as the model's input is cut into steps in which
-    /// the axis is 1 long; one with a dimension more into steps without the axis. What has the
-    /// model's own shape, or one step, goes with every step. The outputs of all steps are shown
-    /// as one: put together along the axis if the steps have it and the output has it with
-    /// length 1, else stacked along a new one.
+    /// the axis has length 1; one with an extra dimension, into steps without the axis. An input
+    /// of the model's own shape, or of one step, is sent with every step. The outputs of all steps
+    /// are shown as one: joined along the axis if the output has it with length 1, else stacked
+    /// along a new one.
     ///
     /// With `-i -`, or `-i NAME=-`, each line of standard input is a step: an object of inputs by
-    /// name, or the value of one input. A line is sent as soon as it is there. The requests have
-    /// no end without a step, so at the end of the input the last one is sent again to end the
-    /// sequence; its answer is not shown.
+    /// name, or the value of one input. Each line is sent as soon as it is read. A sequence cannot
+    /// end without a step, so at the end of the input the last step is sent again to end it; its
+    /// response is not shown.
     ///
-    /// With `--continue`, the steps go on with a sequence that was begun before, and with `--no-end`
-    /// it stays open for more of them.
+    /// `--continue` continues a sequence that was started before, and `--no-end` leaves it open for
+    /// more steps.
     ///
     /// Unless `--no-end` is given, the sequence is also ended when a step fails, and at Ctrl-C or SIGTERM; a second
-    /// signal leaves at once.
+    /// signal exits at once.
     #[arg(long, conflicts_with = "load")]
     pub(in crate::infer) sequence: bool,
 
@@ -239,15 +239,15 @@ pub(in crate::infer) struct SequenceArgs {
     #[arg(long, value_name = "K", requires = "in_parts")]
     pub(in crate::infer) axis: Option<usize>,
 
-    /// Show the outputs of each step as they come, a line for each step
+    /// Show the outputs of each step as they arrive, one line each
     ///
-    /// With `--output json` each line is one object, with `--output csv` a row of one table.
+    /// With `--output json` each line is an object, and with `--output csv` a row of one table.
     #[arg(long, requires = "sequence", conflicts_with_all = ["save", "top"])]
     pub(in crate::infer) each: bool,
 
     /// Id of the sequence [default: a random one]
     ///
-    /// Required by `--continue` and `--end`. Responses have it as `sequence_id`.
+    /// Required for `--continue` and `--end`. Responses have it as `sequence_id`.
     #[arg(
         long,
         value_name = "ID",
@@ -258,13 +258,13 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Send one request that starts a sequence
     ///
-    /// With `--end`, a sequence of one request (KServe only).
+    /// With `--end`, it is the only request of the sequence (KServe only).
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) start: bool,
 
-    /// Send one request of a sequence that was started
+    /// Send one request of a started sequence
     ///
-    /// With `--sequence`, send all steps without starting a new sequence.
+    /// With `--sequence`, all steps continue that sequence instead of starting a new one.
     #[arg(
         long = "continue",
         requires = "sequence_id",
@@ -274,22 +274,22 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Send the last request of a sequence
     ///
-    /// Without input, zeros are sent: the end of a sequence is always a step.
+    /// Without inputs, zeros are sent: the end of a sequence is always a step.
     #[arg(long, conflicts_with_all = ["sequence", "load"])]
     pub(in crate::infer) end: bool,
 
     /// Leave the sequence open after the last step of `--sequence`
     ///
-    /// Also when a step fails, and at Ctrl-C or SIGTERM. Continue it with `--sequence --continue --sequence-id ID`, or
-    /// end it with `--end --sequence-id ID`.
+    /// Also when a step fails, and at Ctrl-C or SIGTERM. To continue it, use `--sequence --continue --sequence-id ID`; to
+    /// end it, `--end --sequence-id ID`.
     #[arg(long, requires = "of_a_sequence", conflicts_with_all = ["end", "load"])]
     pub(in crate::infer) no_end: bool,
 
-    /// Send a step of `--sequence` again, up to N times, if its answer does not come
+    /// Retry a step of `--sequence` up to N times
     ///
-    /// That is: no connection, a connection that breaks, `--timeout`, UNAVAILABLE (503), or RESOURCE_EXHAUSTED (429).
-    /// Between attempts are 0.1 s to 2 s. All attempts of a step have one idempotency key, so that a server with
-    /// `--sequence-store` runs it once; one without a store may run a step twice whose answer was lost.
+    /// If there is no connection, or it breaks, and after `--timeout`, UNAVAILABLE (503), or RESOURCE_EXHAUSTED (429).
+    /// The delay between attempts is 0.1 s to 2 s. All attempts of a step have the same idempotency key, so that a server
+    /// with `--sequence-store` runs it once; without a store, it may run a step twice if its response was lost.
     #[arg(
         long,
         value_name = "N",
@@ -300,10 +300,10 @@ pub(in crate::infer) struct SequenceArgs {
     )]
     pub(in crate::infer) retries: u32,
 
-    /// Save the state of the sequence to this file after the last step
+    /// Save the state of the sequence after the last step
     ///
-    /// Over REST only, as is `--load-state`. A whole sequence is ended after that: the last step is
-    /// sent again, and its answer is not shown. With `--no-end` it stays open.
+    /// REST only, as is `--load-state`. A whole sequence is then ended: the last step is sent again,
+    /// and its response is not shown. With `--no-end` it stays open.
     #[arg(
         long,
         value_name = "FILE",
@@ -312,10 +312,10 @@ pub(in crate::infer) struct SequenceArgs {
     )]
     pub(in crate::infer) save_state: Option<PathBuf>,
 
-    /// Begin the sequence with the state that was saved to this file
+    /// Start from a state that `--save-state` has saved
     ///
-    /// It goes on behind the step that was the last one then, so a single request is one of
-    /// `--continue --sequence-id N`, and not of `--start`. The file has to be of the same version of
+    /// The sequence continues after the step that was the last one then, so a single request needs
+    /// `--continue --sequence-id N` instead of `--start`. The file must be from the same version of
     /// the same model.
     #[arg(
         long,

@@ -23,17 +23,17 @@ use crate::{
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
 The detector takes one image, as FP32, FP16 or U8, and has an output of one of these forms, which \
-crops.py reads: detections (1,1,N,7) as of SSD; yolo (1,4+classes,N) as of YOLOv8 and later; rows \
-(N,5) or (1,N,6) of box, score, and class; map (1,1,H,W) of scores, as of text. The `params` of \
-the node choose the form, the least score, and the size of crops, and RESIZE in crops.py whether \
-they keep their proportions or are stretched.
+crops.py reads: detections (1,1,N,7), as of SSD; yolo (1,4+classes,N), as of YOLOv8 and later; rows \
+(N,5) or (1,N,6) of box, score, and class; map (1,1,H,W) of scores, as of text detectors. The \
+`params` of the node set the form, the minimum score, and the size of crops; RESIZE in crops.py sets \
+whether they keep their proportions or are stretched.
 
 Examples:
   ovms pipeline new detection signs models/detector models/classifier
   ovms pipeline new detection text models/find models/read nodes/text
 
-Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
-together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+Exit codes: 0 done; 1 a file exists or cannot be written, or the models do not fit together; 64 \
+usage; 72 no OpenVINO runtime to read the models with.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -42,19 +42,19 @@ pub(super) struct DetectionArgs {
     /// Name of the pipeline
     name: String,
 
-    /// Folder of the model that finds things on an image, with a folder for each version
+    /// Folder of the detector, with a folder per version
     #[arg(value_name = "DETECTOR")]
     detector: PathBuf,
 
-    /// Folder of the model that gets what was found, one by one
+    /// Folder of the model that gets each crop
     #[arg(value_name = "MODEL")]
     classifier: PathBuf,
 
-    /// Folder to write into [default: NAME]
+    /// Folder to write to [default: NAME]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 

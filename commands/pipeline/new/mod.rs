@@ -40,15 +40,19 @@ pub(crate) struct PipelineNewArgs {
     #[command(subcommand)]
     kind: Option<Kind>,
 
-    /// Write a custom node in C++ that works, into the folder DIR, or NAME if none is given
+    /// Create a working custom node in C++
+    ///
+    /// In the folder DIR, or else NAME.
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
     custom_node: Vec<String>,
 
-    /// Write a custom node in Python that works, into the folder DIR, or NAME if none is given
+    /// Create a working custom node in Python
+    ///
+    /// In the folder DIR, or else NAME.
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "DIR"])]
     python_node: Vec<String>,
 
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long, requires = "skeleton")]
     force: bool,
 
@@ -65,8 +69,8 @@ Examples:
   ovms pipeline new --custom-node crop nodes/crop
   ovms pipeline new --python-node scale nodes/scale
 
-Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
-together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+Exit codes: 0 done; 1 a file exists or cannot be written, or the models do not fit together; 64 \
+usage; 72 no OpenVINO runtime to read the models with.";
 
 /// Text at the end of the help of chains.
 const OF_CHAINS: &str = "\
@@ -74,8 +78,8 @@ Examples:
   ovms pipeline new chain both models/first models/second -o config.json
   ovms pipeline new chain both models/first models/second > config.json
 
-Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
-together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+Exit codes: 0 done; 1 a file exists or cannot be written, or the models do not fit together; 64 \
+usage; 72 no OpenVINO runtime to read the models with.";
 
 /// Text at the end of the help of demultiplexers.
 const OF_DEMULTIPLEXERS: &str = "\
@@ -84,29 +88,29 @@ Examples:
   ovms pipeline new demultiplexer parts models/cutter models/reader \\
       -o config.json
 
-Exit codes: 0 done; 1 a file is there already or cannot be written, or the models do not go \
-together; 64 usage; 72 no OpenVINO runtime to look at the models with.";
+Exit codes: 0 done; 1 a file exists or cannot be written, or the models do not fit together; 64 \
+usage; 72 no OpenVINO runtime to read the models with.";
 
 /// Kinds of pipelines.
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
     /// Connect models one after the other
     ///
-    /// Outputs and inputs are connected by their names, types and shapes. Inputs that the model
-    /// before does not feed become inputs of the pipeline.
+    /// Outputs and inputs are connected by name, type and shape. Inputs that the previous model does
+    /// not feed become inputs of the pipeline.
     #[command(after_long_help = OF_CHAINS)]
     Chain(Of),
     /// Run models for each part of a tensor
     ///
-    /// With one model, requests have a leading dimension more and the model runs for each part.
-    /// With several, what the first one gives is split along its first dimension, and the others
-    /// run for each part, until one that takes all parts at once.
+    /// With one model, requests have an extra leading dimension, and the model runs for each part.
+    /// With several, the output of the first is split along its first dimension, and the others run
+    /// for each part, up to one that takes all parts at once.
     #[command(after_long_help = OF_DEMULTIPLEXERS)]
     Demultiplexer(Of),
-    /// Cut what a detector finds out of an image, and run a model for each piece
+    /// Crop what a detector finds, and run a model for each crop
     ///
-    /// Writes a folder with the pipeline, the Python node that reads what the detector gives and cuts
-    /// out crops, and a test of that. The response has the boxes, and what the model says of each.
+    /// Creates a folder with the pipeline, a Python node that reads the detector's output and cuts out
+    /// the crops, and a test of that node. The response has the boxes, and the model's result for each.
     Detection(DetectionArgs),
 }
 
@@ -116,7 +120,7 @@ struct Of {
     /// Name of the pipeline
     name: String,
 
-    /// Folders of the models, with a folder for each version
+    /// Folders of the models, each with a folder per version
     #[arg(required = true, value_name = "MODEL_DIR")]
     models: Vec<PathBuf>,
 
@@ -124,7 +128,7 @@ struct Of {
     #[arg(short, long = "save", aliases = ["out", "file"], value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
@@ -157,7 +161,7 @@ pub(super) fn run(args: PipelineNewArgs) -> Result<(), Failure> {
         ([name, folder @ ..], _) => skeleton(name, folder)?.cpp(),
         (_, [name, folder @ ..]) => skeleton(name, folder)?.python(),
         ([], []) => Err(Failure::usage(
-            "nothing is asked for: expected chain, demultiplexer, detection, --custom-node or --python-node",
+            "nothing to create: expected chain, demultiplexer, detection, --custom-node or --python-node",
         )),
     }
 }

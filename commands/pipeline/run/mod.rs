@@ -42,11 +42,11 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Inputs are given as `ovms infer` takes them; see `ovms infer --help`.
+Inputs are given as for `ovms infer`; see `ovms infer --help`.
 
-Times: a node waits from the moment when all its inputs are there until it begins to run: for an \
+Times: a node waits from the moment when all its inputs are ready until it starts to run: for an \
 infer request of its model, or for its turn at the custom node. Shares are of the whole request; \
-branches that run beside each other may add up to more than 100 %. JSON has them in microseconds.
+branches that run in parallel can add up to more than 100 %. Times in JSON are in microseconds.
 
 Examples:
   ovms pipeline run config.json --random
@@ -56,8 +56,8 @@ Examples:
   ovms pipeline run config.json ocr -i @page.png --save-intermediate steps
   ovms pipeline run config.json ocr --zeros --output json | jq .critical_path
 
-Exit codes: 0 done; 1 the pipeline is refused or failed; 64 usage, also a NAME that no pipeline \
-of the file has; 72 no OpenVINO runtime; 130 Ctrl-C.";
+Exit codes: 0 done; 1 the pipeline is invalid or failed; 64 usage, or a NAME that no pipeline of the \
+file has; 72 no OpenVINO runtime; 130 Ctrl-C.";
 
 /// The flags as typed.
 #[derive(Debug, clap::Args)]
@@ -89,7 +89,7 @@ pub(crate) struct PipelineRunArgs {
 
     /// Number of warm-up requests, which are not measured
     ///
-    /// The first request starts threads and finds out how long each model takes; 0 shows it.
+    /// The first request starts threads and finds out how long each model takes; 0 measures it too.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Run")]
     warmup: u32,
 
@@ -107,13 +107,13 @@ pub(crate) struct PipelineRunArgs {
     #[arg(long, value_name = "NAME", requires = "top", help_heading = "Output")]
     output_name: Option<String>,
 
-    /// Show the runs for every part of a demultiplexed level, not only the first few
+    /// Show all runs of a demultiplexed level, not only the first
     #[arg(long, help_heading = "Output")]
     all: bool,
 
-    /// Save the inputs and outputs of every run as .npy files in this folder
+    /// Save inputs and outputs of every run as .npy files
     ///
-    /// The folder is made if it is missing. A file is named after node, session and tensor.
+    /// The folder is created if missing. Files are named after node, session and tensor.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     save_intermediate: Option<PathBuf>,
 }

@@ -57,19 +57,19 @@ Examples:
 
 /// Text at the end of the help.
 const AFTER_HELP: &str = "\
-PATH is a model file, a folder with one model or with a graph, or a folder of such folders, which is \
-followed: models that come or go there are served or retired. Each has the name of its file or \
-folder. One folder with a config.json that lists models, graphs, or pipelines is served by that \
-file, as with --config-path. Flags of a model are for all of them, and --stateful for those that \
-have state. Without --port and --rest-port, gRPC is on 9000 and REST on 8000, and without addresses \
-the server listens on 127.0.0.1.
+PATH is a model file, a folder with one model or a graph, or a folder of such folders, which is \
+watched: models that are added there are served, and removed ones retired. Each is named after its \
+file or folder. A folder with a config.json that lists models, graphs, or pipelines is served as \
+with --config-path. Flags of a model apply to all of them, and --stateful to those that have state. \
+Without --port and --rest-port, gRPC is on port 9000 and REST on 8000, and without addresses the \
+server listens on 127.0.0.1.
 
-The model folder holds one folder for each version: /models/resnet/1/model.xml and model.bin. The \
-highest version is served, unless --model-version-policy says otherwise. A folder that holds a model \
-and no version folder, or a model file, is version 1.
+A model folder has one folder per version: /models/resnet/1/model.xml and model.bin. The highest \
+version is served, unless --model-version-policy says otherwise. A model file, or a folder with a \
+model and no version folders, is version 1.
 
-Environment: GRPC_SERVERS goes before --grpc-workers, API_KEY is used without --api-key-file, and \
-OVMS_MODEL_REPOSITORY_PATH without --model-repository-path.
+Environment: GRPC_SERVERS overrides --grpc-workers; API_KEY and OVMS_MODEL_REPOSITORY_PATH are used \
+if --api-key-file and --model-repository-path are not given.
 
 Examples:
   ovms serve --demo
@@ -79,9 +79,9 @@ Examples:
   ovms serve --config-path /models/config.json --port 9000 --rest-port 8000
   ovms serve --check --config-path /models/config.json
 
-Exit codes: 0 stopped by SIGINT or SIGTERM, or what was asked for instead is done; 1 the start \
-failed, or --check found errors; 2 --check found warnings only; 64 usage; 72 no OpenVINO runtime; \
-130 stopped by a second signal.";
+Exit codes: 0 stopped by SIGINT or SIGTERM, or done instead of serving; 1 the start failed, or \
+--check found errors; 2 --check found only warnings; 64 usage; 72 no OpenVINO runtime; 130 stopped \
+by a second signal.";
 
 /// Arguments of `ovms serve`.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ const PATHS: &str = "paths";
 struct OutputArg {
     /// Output format
     ///
-    /// For the flags above: a server has its log there.
+    /// Of the flags above. A server writes its log to stdout.
     #[arg(
         long,
         value_enum,

@@ -77,7 +77,7 @@ const CACHE_DIR: &str = "/opt/cache";
 /// Flag values from the environment of the process.
 #[derive(Debug, Clone, Default)]
 pub struct FlagEnvironment {
-    /// `GRPC_SERVERS`: a number above 0 goes before `grpc_workers`.
+    /// `GRPC_SERVERS`: a number above 0 overrides `grpc_workers`.
     pub grpc_servers: Option<String>,
     /// `API_KEY`: the key if there is no `api_key_file`.
     pub api_key: Option<String>,

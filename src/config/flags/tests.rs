@@ -267,8 +267,8 @@ fn the_environment_stands_in_for_flags() {
         };
         Config::from_flags(flags, &environment).map(|_| ())
     };
-    assert_eq!(workers("1", 1_000_000), Ok(()), "it goes before the flag");
-    assert!(workers("1000000", 1).is_err(), "it goes before the flag");
+    assert_eq!(workers("1", 1_000_000), Ok(()), "it overrides the flag");
+    assert!(workers("1000000", 1).is_err(), "it overrides the flag");
     assert_eq!(workers("0", 1), Ok(()));
     assert_eq!(workers("many", 1), Ok(()));
 

@@ -356,8 +356,7 @@ async fn loaded(
     };
     if timeout(END, ended).await.is_err() {
         return Err(error(
-            "its last load has not come to an end yet; see what its nodes do when they begin, or \
-             start the server anew"
+            "its previous load is still running; check `initialize` of its handlers, or restart the server"
                 .to_owned(),
         ));
     }

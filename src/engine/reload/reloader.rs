@@ -151,8 +151,7 @@ impl Reloader {
         let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
         if self.only == Some(Only::Graph) && errors.iter().any(is_graph) {
             tracing::warn!(
-                "the server goes on without its graph; once that is mended, POST \
-                 /v1/config/reload loads it"
+                "serving continues without the graph; fix it, then POST /v1/config/reload"
             );
         }
         self.tell(&errors, Trigger::Start);

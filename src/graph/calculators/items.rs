@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(
             other.start().at(0, &[("v", list(&[5, 6])), ("i", Int(1))]),
             ["o 6 @0"],
-            "the stream goes before the option"
+            "the stream takes precedence over the option"
         );
     }
 

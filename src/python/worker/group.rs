@@ -43,12 +43,12 @@ const START: Duration = Duration::from_secs(60);
 /// Time that a worker has to end by itself.
 const END: Duration = Duration::from_secs(2);
 
-/// The first death within a minute after which a worker starts anew later and later.
+/// The first death within a minute after which a worker restarts later and later.
 const LAST_DEATH: usize = 3;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The longest pause before a worker starts anew.
+/// The longest pause before a worker restarts.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Settings of all workers of the server.
@@ -440,7 +440,7 @@ impl WorkerGroup {
                     false => format!("died {times} times within a minute, the last time it {how}"),
                 };
                 state.down = Some(format!(
-                    "worker of {} {died}; it starts anew after {} s",
+                    "worker of {} {died}; it restarts after {} s",
                     self.of,
                     pause.as_secs()
                 ));
@@ -451,7 +451,7 @@ impl WorkerGroup {
             tracing::warn!(
                 of = self.of,
                 worker = index,
-                "Python worker starts anew in {} s",
+                "Python worker restarts in {} s",
                 pause.as_secs()
             );
         }

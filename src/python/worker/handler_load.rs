@@ -19,7 +19,7 @@ pub struct HandlerLoad(Arc<LoadEnd>);
 pub(super) struct LoadEnd {
     /// Description of its end, if it was ended.
     ended: SetOnce<String>,
-    /// Time that a worker that starts anew has for its handlers.
+    /// Time that a worker that restarts has for its handlers.
     limit: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl HandlerLoad {
         self.0.ended.wait().await
     }
 
-    /// Returns the time that a worker that starts anew has for its handlers.
+    /// Returns the time that a worker that restarts has for its handlers.
     pub(super) fn limit(&self) -> Option<Duration> {
         self.0.limit
     }

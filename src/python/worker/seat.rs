@@ -14,7 +14,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{WorkerGroup, link::Link};
 use crate::python::error::HandlerError;
 
-/// Time that a request waits for a worker that starts anew.
+/// Time that a request waits for a worker that restarts.
 const RESTART: Duration = Duration::from_secs(2);
 
 /// A worker, or the place of one.
@@ -127,7 +127,7 @@ impl WorkerSeat {
         self.slot().link()
     }
 
-    /// Returns the worker that is there; waits for one that starts anew.
+    /// Returns the worker that is there; waits for one that restarts.
     pub(in crate::python) async fn link(&self) -> Result<Arc<Link>, HandlerError> {
         let slot = self.slot();
         let end = Instant::now() + RESTART;

@@ -473,7 +473,7 @@ fn losses(settings: &HashMap<String, String>, waits: bool) -> Vec<String> {
     let may_forget = settings.contains_key("appendonly") && !is_durable_with(settings);
     if may_forget && !waits {
         losses.push(
-            "sequences are lost when it starts anew, since it may lack what was written last; with appendonly yes and \
+            "sequences are lost when it restarts, since it may lack what was written last; with appendonly yes and \
              appendfsync always it has everything"
                 .to_owned(),
         );

@@ -1,6 +1,6 @@
 //! Help of every subcommand in a terminal of 80 columns.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter::Peekable};
 
 use crate::support::cli::{self, Run};
 
@@ -9,6 +9,9 @@ const WIDTH: usize = 80;
 
 /// Column of a flag's description in clap's help.
 const INDENT: usize = 10;
+
+/// Maximum width of the first line about a command, an argument, or a flag.
+const FIRST_LINE: usize = 72;
 
 /// Flags with another meaning or description in another subcommand.
 const OF_THEIR_OWN: [&str; 15] = [
@@ -172,15 +175,34 @@ fn flags(help: &str) -> BTreeMap<String, Entry> {
             continue;
         };
         let name = name.split(['[', '=', ',']).next().unwrap().to_owned();
-        let (head, words) = text.split_once("  ").unwrap_or((text, ""));
-        let mut words = words.trim().to_owned();
-        while let Some(more) =
-            lines.next_if(|it| it.starts_with("          ") && !it.trim().is_empty())
-        {
-            words = format!("{words} {}", more.trim()).trim().to_owned();
+        found.insert(name, entry(text, &mut lines));
+    }
+    found
+}
+
+/// Parses the entry that begins with a line.
+fn entry<'a>(text: &str, lines: &mut Peekable<impl Iterator<Item = &'a str>>) -> Entry {
+    let (head, words) = text.split_once("  ").unwrap_or((text, ""));
+    let mut words = words.trim().to_owned();
+    let is_more = |it: &&str| it.starts_with("          ") && !it.trim().is_empty();
+    while let Some(more) = lines.next_if(is_more) {
+        words = format!("{words} {}", more.trim()).trim().to_owned();
+    }
+    let head = head.to_owned();
+    Entry { head, words }
+}
+
+/// Parses the arguments of a help text that are no flags.
+fn arguments(help: &str) -> Vec<Entry> {
+    let lines = help.lines().skip_while(|line| *line != "Arguments:").skip(1);
+    let lines = lines.take_while(|line| line.is_empty() || line.starts_with(' '));
+    let mut lines = lines.peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        let text = line.trim_start();
+        if text.starts_with(['<', '[']) && line.len() - text.len() < INDENT {
+            found.push(entry(text, &mut lines));
         }
-        let head = head.to_owned();
-        found.insert(name, Entry { head, words });
     }
     found
 }
@@ -276,4 +298,28 @@ fn short_help_fits_a_screen() {
             help.lines().count()
         );
     }
+}
+
+#[test]
+fn first_lines_are_short() {
+    let mut seen = 0;
+    let mut long = Vec::new();
+    for (path, help) in all() {
+        let about = help.lines().take_while(|line| !line.is_empty());
+        let about = Entry {
+            head: String::new(),
+            words: about.collect::<Vec<_>>().join(" "),
+        };
+        let flags = flags(&help).into_values();
+        let entries = flags.chain(arguments(&help)).chain([about]);
+        for Entry { head, words } in entries {
+            assert!(!words.is_empty(), "ovms {path} {head}");
+            seen += 1;
+            if width(&words) > FIRST_LINE {
+                long.push(format!("ovms {path} {head}: {words}"));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+    assert!(seen > 250, "{seen} are looked at");
 }

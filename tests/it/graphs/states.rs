@@ -195,7 +195,7 @@ fn a_load_ends_though_its_worker_has_not_come() {
     assert_eq!(graphs::reload(&server), 412);
     let log = server.log();
     assert!(
-        !log.contains("its last load has not come to an end"),
+        !log.contains("its previous load is still running"),
         "{log}"
     );
     std::fs::write(bin.join("python3.go"), "").unwrap();

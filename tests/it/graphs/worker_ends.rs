@@ -132,7 +132,7 @@ fn the_log_names_the_nodes_that_a_worker_was_at() {
     assert_eq!(
         reported(&client, code("py", "return []")),
         "Unavailable: Mediapipe is not ready - worker of graph py died 3 times within a minute, the last time it was killed \
-         by SIGSEGV; it starts anew after 2 s"
+         by SIGSEGV; it restarts after 2 s"
     );
 }
 

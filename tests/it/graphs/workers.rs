@@ -139,7 +139,7 @@ fn a_worker_that_dies_again_and_again_starts_later() {
     });
     assert_eq!(
         reported(&client, code("py", FINE)),
-        "Unavailable: Mediapipe is not ready - worker of graph py ended with status 3, 3 times within a minute; it starts anew after 2 s"
+        "Unavailable: Mediapipe is not ready - worker of graph py ended with status 3, 3 times within a minute; it restarts after 2 s"
     );
     let mut talk = Talk::open(&client);
     talk.send(code("py", FINE));

@@ -21,7 +21,7 @@ fn a_graph_of_the_flags_that_is_broken_is_reported_and_can_be_fixed() {
     assert!(reported.contains(" ERROR "), "{reported}");
     let why = "graphs for large language models are absent from this server on purpose";
     assert!(reported.contains(why), "{reported}");
-    server.wait_log("the server goes on without its graph");
+    server.wait_log("serving continues without the graph");
     server.wait_ready();
     let listed = get(&server, "/v1/config").json();
     let said = &listed["g"]["model_version_status"][0];

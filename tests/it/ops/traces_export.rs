@@ -50,7 +50,7 @@ fn spans_go_over_http_as_the_variables_say() {
     assert_eq!(resource["deployment.environment"], "test");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
 
-    // The flag goes before the variable.
+    // The flag takes precedence over the variable.
     let other = Collector::http();
     let server = serve(
         &["--otlp-endpoint", &other.url()],

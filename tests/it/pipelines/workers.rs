@@ -224,7 +224,7 @@ fn after_three_deaths_a_pipeline_is_not_ready_until_a_worker_has_started() {
     eventually("it is not ready", || {
         (!is_ready(&server, &client, "p")).then_some(())
     });
-    let reason = "worker of pipeline p was killed by SIGKILL, 3 times within a minute; it starts anew after 2 s";
+    let reason = "worker of pipeline p was killed by SIGKILL, 3 times within a minute; it restarts after 2 s";
     assert_eq!(
         reported(&client, code("p", FINE)),
         format!("Unavailable: Pipeline is not ready - {reason}")
