@@ -1,4 +1,4 @@
-//! Connections that were closed while a request was on them, told from those that never were.
+//! Connections that were closed while a request was on them, as distinct from those that never were.
 
 use std::{error::Error, io};
 

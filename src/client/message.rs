@@ -186,8 +186,8 @@ impl TensorMetadata {
         }
     }
 
-    /// Returns whether the server tells anything but the name.
-    pub fn is_told(&self) -> bool {
+    /// Returns whether the server reports more than the name.
+    pub fn is_described(&self) -> bool {
         !matches!(&*self.datatype, "" | NO_TYPE) || !self.shape.0.is_empty()
     }
 

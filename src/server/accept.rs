@@ -70,7 +70,7 @@ const SEND_BUFFER: usize = 2 << 20;
 const HEAD: usize = 400 << 10;
 
 /// How long a client that has no request in flight when the server stops may still send one: it may be about to, or have
-/// done so already. It is answered, and told that the connection ends.
+/// done so already. It is answered, with notice that the connection ends.
 pub(super) const LAST: Duration = Duration::from_millis(250);
 
 /// How long connections are accepted after the sign to stop: those that wait in the system's queue would get a reset when it

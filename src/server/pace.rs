@@ -493,7 +493,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
                 linger.insert(Linger::new())
             }
         };
-        // Over HTTP/2 the client has been told of the end before, and only its frames on the way are waited for.
+        // Over HTTP/2 the client has been notified of the end before, and only its frames on the way are waited for.
         let stopping = turn.is_none_or(|turn| turn.is_stopping());
         linger.poll(stream, stopping, context).map(Ok)
     }

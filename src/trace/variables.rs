@@ -71,7 +71,7 @@ impl<'a, V: Fn(&str) -> Option<String>> Variables<'a, V> {
         value
     }
 
-    /// Checks the list of the first of several variables that is set. Entries are not told, since some are keys.
+    /// Checks the list of the first of several variables that is set. Warnings quote no entries, since some are keys.
     pub(super) fn list(
         &mut self,
         names: &[&'static str],

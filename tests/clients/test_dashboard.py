@@ -81,7 +81,7 @@ def live(page, name, key):
 
 def see_drawings(page):
     """Scroll to each drawing, and wait for it."""
-    pictures = "document.querySelectorAll('.picture')"
+    pictures = "document.querySelectorAll('.diagram')"
     for place in range(page.ask(f"{pictures}.length")):
         page.ask(f"{pictures}[{place}].scrollIntoView()")
         page.until(f"{pictures}[{place}].querySelector('svg') !== null", "the drawing comes")
@@ -118,20 +118,20 @@ def test_page(server, browser, size, dark, tmp_path):
     page.ask("document.getElementById('all').click()")
     assert page.ask("document.querySelectorAll('.card[open]').length") == len(SERVABLES)
     see_drawings(page)
-    drawn = "[...document.querySelectorAll('.picture svg')].map((it) => it.ariaLabel)"
+    drawn = "[...document.querySelectorAll('.diagram svg')].map((it) => it.ariaLabel)"
     kinds = ["Pipeline faces", "Pipeline ocr", "Graph streamer"]
     assert page.ask(drawn) == kinds
     boxes = page.ask("[...document.querySelectorAll('.node rect')].map((it) =>"
                      " it.getBoundingClientRect().width)")
     assert len(boxes) >= 10 and min(boxes) > 20
     # A drawing has the page's colours: the style of its own is not needed.
-    paper = page.ask("getComputedStyle(document.querySelector('.picture .paper')).fill")
+    paper = page.ask("getComputedStyle(document.querySelector('.diagram .paper')).fill")
     assert paper == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
     width = size[0]
     assert page.ask("document.documentElement.scrollWidth") == width
     wide = page.ask(
         "[...document.querySelectorAll('main *')].filter((it) =>"
-        " !it.closest('.picture, pre, .wide')"
+        " !it.closest('.diagram, pre, .wide')"
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []
@@ -218,7 +218,7 @@ def test_without_scripts(server, browser):
     assert int(live(page, "dummy", "requests")) >= 1
     assert "cannot read" in page.ask("document.querySelector('.card.failed .failure').textContent")
     assert page.ask("document.querySelector('.copy').checkVisibility()") is False
-    assert page.ask("document.querySelectorAll('.picture noscript').length") == len(DRAWINGS)
+    assert page.ask("document.querySelectorAll('.diagram noscript').length") == len(DRAWINGS)
     assert page.ask("document.documentElement.scrollWidth") == PHONE[0]
     page.open(server.url("/?state=failed&limit=1"))
     assert names(page) == ["broken"]
@@ -243,7 +243,7 @@ def test_keyboard(server, browser):
                   windowsVirtualKeyCode=13)
     assert page.ask("document.querySelector('.card').open") is not was
     page.open(server.url("/?q=ocr"))
-    scrolled = "[...document.querySelectorAll('.picture, pre')]"
+    scrolled = "[...document.querySelectorAll('.diagram, pre')]"
     assert page.ask(f"{scrolled}.every((it) => it.tabIndex === 0)")
     labels = "[...document.querySelectorAll('button, input, select')].every((it) =>"
     assert page.ask(f"{labels} it.textContent || it.labels.length)")

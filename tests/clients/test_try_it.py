@@ -269,7 +269,7 @@ def test_it_fits(server, browser, name, size, dark, tmp_path):
     assert page.ask("document.documentElement.scrollWidth") == width
     wide = page.ask(
         "[...document.querySelectorAll('main *')].filter((it) =>"
-        " !it.closest('.picture, pre, .wide, [hidden]')"
+        " !it.closest('.diagram, pre, .wide, [hidden]')"
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []

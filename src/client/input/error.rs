@@ -263,7 +263,7 @@ pub(super) fn values(count: usize) -> String {
 }
 
 fn names(inputs: &[TensorMetadata]) -> String {
-    let word = |it: &TensorMetadata| match it.is_told() {
+    let word = |it: &TensorMetadata| match it.is_described() {
         true => format!("input `{}` ({} {})", it.name, it.datatype, it.shape),
         false => format!("input `{}` (type not told)", it.name),
     };

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns_are_told_where_they_are_names() {
+    fn names_of_columns_are_reported_where_they_are_names() {
         let names = |name: &str| {
             format!(
                 "line 1: found `{name}`, expected a value of FP32; a line with the names of columns has to go: `tail -n \
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_are_no_numbers_are_told_with_their_place() {
+    fn cells_that_are_no_numbers_are_reported_with_their_place() {
         let fill = "write a number, or NaN, into each cell";
         for (table, expected) in [
             ("1,2\n\n3,x\n", "line 3, column 2: found `x`, expected a value of FP32; only numbers can be sent".to_owned()),

@@ -14,7 +14,7 @@ pub(super) struct Done {
     /// Whether it was a new configuration file that was brought into effect.
     pub(super) new_file: bool,
     /// Whether the configuration can be read again, and says what is served.
-    pub(super) is_mended: bool,
+    pub(super) recovered: bool,
     /// Whether the files with the models of graphs were read.
     pub(super) has_looked: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.

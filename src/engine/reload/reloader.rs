@@ -151,7 +151,7 @@ impl Reloader {
         let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
         if self.only == Some(Only::Graph) && errors.iter().any(is_graph) {
             tracing::warn!(
-                "the server goes on without its graph; once that is mended, POST \
+                "the server goes on without its graph; once that is fixed, POST \
                  /v1/config/reload loads it"
             );
         }
@@ -230,7 +230,7 @@ impl Reloader {
         let done = self.uncounted_pass(trigger).await;
         self.note(&done);
         let is_well = is_well && done.errors.is_empty();
-        if trigger == Trigger::Asked || done.changed || done.new_file || done.is_mended || !is_well
+        if trigger == Trigger::Asked || done.changed || done.new_file || done.recovered || !is_well
         {
             self.metrics.count_reload(is_well);
         }
@@ -254,8 +254,8 @@ impl Reloader {
         match self.reader.look().await {
             Ok(is_new) => {
                 done.new_file = is_new;
-                done.is_mended = !std::mem::replace(&mut self.is_readable, true);
-                if done.is_mended && !is_new {
+                done.recovered = !std::mem::replace(&mut self.is_readable, true);
+                if done.recovered && !is_new {
                     tracing::info!(
                         "the configuration can be read again, and is the one that is served"
                     );

@@ -47,7 +47,7 @@ pub(super) static FACTORIES: &[Factory] = &[
     },
     Factory {
         name: "ValueOrDefaultCalculator",
-        about: "With each TICK, passes IN on, or the side packet where IN has nothing, told in FLAG.",
+        about: "With each TICK, passes IN on, or the side packet where IN has nothing; FLAG says which.",
         contract: |ask| {
             let node = ask.node;
             let input = node.inputs.find("IN", 0).unwrap_or_default();

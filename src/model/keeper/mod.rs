@@ -56,7 +56,7 @@ pub(crate) struct Ownership {
     step: u64,
     /// Whether the record says that steps may have been answered which are not stored.
     ahead: bool,
-    /// The life of this server in which the record was told so.
+    /// The life of this server in which it wrote that to the record.
     life: Option<u64>,
     /// Whether the state here is newer than the stored one.
     unsaved: bool,

@@ -18,7 +18,7 @@ use crate::{
     task,
 };
 
-/// Age below which a change is not told from one right after it: some file systems count seconds.
+/// Age below which a change cannot be distinguished from one right after it: some file systems count seconds.
 const COARSE: Duration = Duration::from_secs(2);
 
 /// The last surveys, by base path.

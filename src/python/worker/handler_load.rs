@@ -47,7 +47,7 @@ impl HandlerLoad {
         Self(state)
     }
 
-    /// Kills the workers that are loading a handler for it, and those that are to do so. What is told of them is `how`.
+    /// Kills the workers that are loading a handler for it, and those that are to do so; `how` is reported as their end.
     pub fn end(&self, how: &str) {
         self.0.end(how);
     }

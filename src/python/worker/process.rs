@@ -72,7 +72,7 @@ pub(super) struct Exit {
 
 impl Exit {
     /// Sets how it ended; the first one counts.
-    pub(super) fn tell(&self, ended: Ended) {
+    pub(super) fn set(&self, ended: Ended) {
         let _ = self.ended.set(ended);
         self.known.notify_waiters();
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::Ended;
 
     #[test]
-    fn the_end_of_a_process_is_told_as_a_shell_would() {
+    fn the_end_of_a_process_is_described_as_by_a_shell() {
         assert_eq!(Ended::of_wait(0x300).text(), "ended with status 3");
         assert_eq!(Ended::of_wait(11).text(), "was killed by SIGSEGV");
         // With a core.

@@ -180,7 +180,7 @@ impl Zygote {
         state.has_ended = true;
         state.waiting.clear();
         for (_, exit) in state.exits.drain() {
-            exit.tell(Ended::Unknown);
+            exit.set(Ended::Unknown);
         }
         drop(state);
         self.end.notify_all();
@@ -231,7 +231,7 @@ impl Zygote {
             }
             Reply::Ended { ended, status } => {
                 if let Some(exit) = state.exits.remove(&ended) {
-                    exit.tell(Ended::of_wait(status));
+                    exit.set(Ended::of_wait(status));
                     self.end.notify_all();
                 }
             }

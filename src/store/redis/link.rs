@@ -547,8 +547,8 @@ mod tests {
     use super::losses;
 
     #[test]
-    fn settings_that_lose_sequences_are_told() {
-        let told = |settings: &[(&str, &str)], waits| {
+    fn settings_that_lose_sequences_are_reported() {
+        let lost = |settings: &[(&str, &str)], waits| {
             let pairs = settings
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -560,14 +560,14 @@ mod tests {
         let never_full = [("maxmemory-policy", "allkeys-lru"), ("maxmemory", "0")];
         // One that says nothing is believed, and replicas that are waited for have everything.
         assert_eq!(
-            [told(&[], false), told(&durable, false), told(&lax, true)],
+            [lost(&[], false), lost(&durable, false), lost(&lax, true)],
             [0; 3]
         );
         assert_eq!(
             [
-                told(&lax, false),
-                told(&evicts, false),
-                told(&never_full, false)
+                lost(&lax, false),
+                lost(&evicts, false),
+                lost(&never_full, false)
             ],
             [1, 1, 0]
         );

@@ -38,7 +38,7 @@ pub(super) struct Sound {
     pub(super) cut: Option<SoundCut>,
     /// Bytes at the end that are no whole sample.
     pub(super) rest: Option<SampleRest>,
-    /// Whether something else than a chunk follows the samples that the header tells, such as another file.
+    /// Whether something else than a chunk follows the samples that the header declares, such as another file.
     pub(super) goes_on: bool,
 }
 
@@ -53,9 +53,9 @@ pub struct SoundCut {
 
 impl SoundCut {
     /// Compares a length of a header with what is there; `None` if nothing is missing.
-    fn of(told: u32, found: u64) -> Option<Self> {
-        let expected = u64::from(told);
-        (told < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
+    fn of(header: u32, found: u64) -> Option<Self> {
+        let expected = u64::from(header);
+        (header < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
     }
 
     /// Returns what is wrong with the recording.

@@ -7,7 +7,7 @@ use super::{
     refusal::{Beginning, LENGTH_OF_RIFF, RIFF},
 };
 
-/// Tag of a format that is told further on.
+/// Tag of a format that is given further on.
 const EXTENSIBLE: u16 = 0xFFFE;
 
 /// End of the identifiers of formats that have a tag, which it follows.

@@ -287,7 +287,7 @@ fn samples_of_other_forms_are_named() {
 }
 
 #[test]
-fn headers_that_are_not_whole_are_told() {
+fn headers_that_are_not_whole_are_reported() {
     let file = wav(1, &[0, 1]);
     for length in [4, 11, 14, 30, 39, 43] {
         assert_eq!(

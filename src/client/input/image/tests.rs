@@ -318,7 +318,7 @@ fn an_image_that_is_cut_short_is_none() {
 }
 
 #[test]
-fn what_an_image_loses_is_told() {
+fn what_an_image_loses_is_reported() {
     let (bits, clear) = (ImageLoss::Bits, ImageLoss::Transparency);
     for (image, expected) in [
         (

@@ -320,7 +320,7 @@ fn arrays_of_a_pattern_are_no_batch() {
 }
 
 #[test]
-fn a_conversion_is_told_with_the_file() {
+fn a_conversion_is_reported_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.npy");
     let mut file = Vec::new();
