@@ -75,8 +75,9 @@ pub(super) fn gate(
     }
     let against = verdict.against.iter().map(|it| it.display().to_string());
     let against: String = against.collect();
-    let text =
-        format!("`--fail-if worse` cannot judge by {against}, which is of other work: {listed}");
+    let text = format!(
+        "`--fail-if worse` cannot compare with {against}, which is of other work: {listed}"
+    );
     Err(Failure::failed(text).hint(
         "`--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they \
          are compared all the same",
@@ -293,7 +294,7 @@ mod tests {
             let refused = gate(&before, &after, &verdict(condition)).unwrap_err();
             insta::allow_duplicates! {
                 insta::assert_snapshot!(refused.text(), @"
-                error: `--fail-if worse` cannot judge by before.json, which is of other work: model other here, resnet there; api kserve-rest here, kserve-grpc there; requests streams here, unary there; inputs `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and … here, `x` FP32 (1,10) there
+                error: `--fail-if worse` cannot compare with before.json, which is of other work: model other here, resnet there; api kserve-rest here, kserve-grpc there; requests streams here, unary there; inputs `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and `x` FP32 (1,10) and … here, `x` FP32 (1,10) there
                 hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
                 ");
             }

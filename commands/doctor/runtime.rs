@@ -41,7 +41,7 @@ pub(super) fn all() -> Vec<Check> {
             let check = Check::new("runtime", Status::Fail, failure.message());
             let check = check.detail(format!("from {library}"));
             let check = with_places(check, &looked, Some(&found), false);
-            let hint = "mend or remove it, or run `ovms setup --dir DIR` and set \
+            let hint = "fix or remove it, or run `ovms setup --dir DIR` and set \
                         OPENVINO_INSTALL_DIR to DIR";
             return vec![check.hint(hint)];
         }

@@ -105,7 +105,7 @@ fn memory() -> Check {
         Some(number * 1024)
     };
     let (Some(all), Some(free)) = (field("MemTotal:"), field("MemAvailable:")) else {
-        return Check::new("memory", Status::Note, "the system does not tell");
+        return Check::new("memory", Status::Note, "the system does not report it");
     };
     let bounds = Bounds::of(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
     let mut text = format!("{} free of {}", BinaryBytes(free), BinaryBytes(all));
@@ -264,7 +264,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     check.hint(match holder.and_then(|it| it.process()) {
         Some(process) => format!("serve on another port with {flag}, or end process {process}"),
         None => format!(
-            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` tells who has this one"
+            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` shows who has this one"
         ),
     })
 }

@@ -57,7 +57,7 @@ pub(crate) struct PipelineCheckArgs {
 const AFTER_HELP: &str = "\
 Models are read, not compiled, and libraries of custom nodes are opened. What cannot be looked \
 at, because there is no runtime or a model is in the cloud, is listed, and is no error; so is what \
-cannot be judged since a model or library is missing, beside that error.
+cannot be checked since a model or library is missing, beside that error.
 
 Examples:
   ovms pipeline check config.json

@@ -37,7 +37,7 @@ pub(crate) enum PipelineCommand {
     Show(show::PipelineShowArgs),
     /// Find all errors of the pipelines of a configuration file
     Check(check::PipelineCheckArgs),
-    /// Run a pipeline once, in this process, and tell where the time goes
+    /// Run a pipeline once, in this process, and show where the time goes
     Run(run::PipelineRunArgs),
 }
 

@@ -124,7 +124,7 @@ fn existing(
             Ok(None)
         }
         Err(failure) => Err(failure.hint(format!(
-            "this runtime is taken from {}; mend or remove it, or run `ovms setup --dir DIR` and \
+            "this runtime is taken from {}; fix or remove it, or run `ovms setup --dir DIR` and \
              set OPENVINO_INSTALL_DIR to DIR",
             found.origin
         ))),

@@ -56,7 +56,7 @@ Values of inputs:
   -               JSON from standard input, an answer of --output json, a .npy
                   file or an image
   -:pcm16, -:f32  raw samples from standard input, of 16 bits, such as arecord
-                  gives, or FP32; of those that the header of a WAV file tells
+                  gives, or FP32; of those that the header of a WAV file has
   -:OUTPUT        this output of that answer; also @file.json:OUTPUT and
                   @file.npz:ARRAY
   @-.bin          standard input as a file of this kind

@@ -97,12 +97,12 @@ impl Sequence {
         };
         match (control, id) {
             (StepControl::End, None) => Err(Failure::usage("`--end` needs `--sequence-id`")
-                .hint("`--start` tells the id; `--start --end` is a sequence of one request")),
+                .hint("`--start` prints the id; `--start --end` is a sequence of one request")),
             (StepControl::Only, _) if api.is_tfs() => {
                 let text = format!("`--start --end` does not fit `--api {api}`");
                 Err(Failure::usage(text).hint(
                     "its requests can start a sequence or end it; send `--start`, then `--end` \
-                     with the id that it tells",
+                     with the id that it prints",
                 ))
             }
             _ => Ok(Some(Self::One { control, id, files })),

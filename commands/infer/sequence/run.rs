@@ -361,7 +361,7 @@ impl Run<'_> {
         let model = ui::shell_word(self.feed.model_name());
         format!(
             ": `--sequence --continue --sequence-id {id}` goes on with it, from {next} on, or from the one \
-             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, tells the steps that it has run"
+             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, shows the steps that it has run"
         )
     }
 }
@@ -402,7 +402,7 @@ fn tell_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
         let hint = sequence::STATEFUL;
         ui::warn(&format!(
-            "The answers do not tell the id of the sequence: {hint}"
+            "The answers do not have the id of the sequence: {hint}"
         ));
     }
 }

@@ -140,7 +140,7 @@ pub enum InputError {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
     /// Neither the server nor the argument tells the datatype.
-    #[error("nothing tells its datatype")]
+    #[error("its datatype is unknown")]
     NoDatatype,
     /// The JSON is broken or of other values.
     #[error(transparent)]
@@ -187,7 +187,7 @@ pub enum ValueProblem {
     #[error("found the outputs {}, none of the input's name", .0.join(", "))]
     Outputs(Vec<String>),
     /// Error message of the preceding command.
-    #[error("the command before tells an error: {0}")]
+    #[error("the command before failed: {0}")]
     Upstream(String),
     /// Top scores of a response.
     #[error("found a ranking, expected an answer with outputs")]
@@ -265,7 +265,7 @@ pub(super) fn values(count: usize) -> String {
 fn names(inputs: &[TensorMetadata]) -> String {
     let word = |it: &TensorMetadata| match it.is_described() {
         true => format!("input `{}` ({} {})", it.name, it.datatype, it.shape),
-        false => format!("input `{}` (type not told)", it.name),
+        false => format!("input `{}` (type unknown)", it.name),
     };
     inputs.iter().map(word).collect::<Vec<_>>().join(" and ")
 }

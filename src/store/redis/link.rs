@@ -459,7 +459,7 @@ pub(super) fn run_of(replication: &Value) -> RedisResult<String> {
     ) {
         (Some("master"), Some(run), Some(before)) => Ok(format!("{run} {before}")),
         (Some("slave"), ..) => Err((ErrorKind::Io, "it is a replica").into()),
-        _ => Err((ErrorKind::UnexpectedReturnType, "it does not tell its run").into()),
+        _ => Err((ErrorKind::UnexpectedReturnType, "it does not report its run").into()),
     }
 }
 

@@ -250,7 +250,7 @@ fn a_gate_by_a_report_of_other_work_does_not_pass() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(shown(&run.failure()), @"
             exit 1
-            error: `--fail-if worse` cannot judge by DIR/other.json, which is of other work: model dummy here, resnet there
+            error: `--fail-if worse` cannot compare with DIR/other.json, which is of other work: model dummy here, resnet there
             hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
             ");
         }
@@ -259,7 +259,7 @@ fn a_gate_by_a_report_of_other_work_does_not_pass() {
     let run = bench(server, REST, &[&rest[..], &ENDLESS].concat());
     insta::assert_snapshot!(shown(&run.failure()), @"
     exit 1
-    error: `--fail-if worse` cannot judge by DIR/base.json, which is of other work: api kserve-rest here, kserve-grpc there
+    error: `--fail-if worse` cannot compare with DIR/base.json, which is of other work: api kserve-rest here, kserve-grpc there
     hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
     ");
     // Limits judge by the run alone.

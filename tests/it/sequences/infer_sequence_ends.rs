@@ -232,14 +232,14 @@ fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
     exit 1
     error: step 2 of 3: no answer from <address> within 200ms
     hint: `--timeout` sets the limit
-    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, tells the steps that it has run
+    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, shows the steps that it has run
     ");
     for (flags, hint) in [
         (
             &[][..],
             "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` goes on with it, from \
              step 2 (sample 4 of the sound, from 0 on) on, or from the one behind it if the server has run that one; \
-             `ovms infer running_total --sequences`, over REST, tells the steps that it has run\n",
+             `ovms infer running_total --sequences`, over REST, shows the steps that it has run\n",
         ),
         (
             &["--no-end"],

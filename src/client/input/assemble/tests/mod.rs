@@ -163,14 +163,14 @@ fn what_the_model_does_not_take_is_refused_by_name() {
     let of_graph = model(&[("a", "INVALID", &[]), ("b", "INVALID", &[])]);
     assert_eq!(
         assemble(&["a=1"], &of_graph).unwrap_err(),
-        "found no value for input `b` (type not told)"
+        "found no value for input `b` (type unknown)"
     );
     let unreported = model(&[("g", "", &[])]);
     let bytes = Content::Binary(vec![1].into());
     let error = content(None, None, bytes).tensors(&unreported).unwrap_err();
     assert_eq!(
         chain(&error),
-        "cannot use the value given for input `g`: nothing tells its datatype"
+        "cannot use the value given for input `g`: its datatype is unknown"
     );
 }
 
@@ -565,7 +565,7 @@ fn the_outputs_of_an_answer_are_inputs() {
         (
             "-",
             r#"{"error":"no such model"}"#,
-            "the command before tells an error: no such model",
+            "the command before failed: no such model",
         ),
         (
             "x=-",
