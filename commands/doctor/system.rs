@@ -125,8 +125,8 @@ fn memory() -> Check {
 
 fn files() -> Check {
     let limit = getrlimit(Resource::Nofile);
-    let tell = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
-    let (current, maximum) = (tell(limit.current), tell(limit.maximum));
+    let text = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
+    let (current, maximum) = (text(limit.current), text(limit.maximum));
     let text = format!("{current} may be open at once (hard limit: {maximum})");
     match limit.current.is_some_and(|current| current < FILES) {
         false => Check::new("files", Status::Ok, text),

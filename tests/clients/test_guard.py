@@ -44,12 +44,12 @@ def test_figures_that_are_not_stored_fail(capsys):
     assert "tiny: no figures are stored" in capsys.readouterr().err
     without = {"tiny": {}}
     missing = [f"tiny: {kind} are not stored" for kind in compare.FIGURES]
-    assert compare.judge(without, now())[0] == missing
+    assert compare.check(without, now())[0] == missing
 
 
 def test_figures_that_are_not_counted_fail():
     more = {**STORED, "gone": STORED["tiny"]}
-    assert compare.judge(more, now())[0] == ["gone: figures are stored, and nothing was counted"]
+    assert compare.check(more, now())[0] == ["gone: figures are stored, and nothing was counted"]
 
 
 def test_another_compiler_is_told(monkeypatch, tmp_path, capsys):

@@ -124,7 +124,7 @@ pub(crate) struct InputArgs {
     /// Sampling rate that the model takes, in Hz; a sound of another one is an error
     ///
     /// Nothing is resampled. Without this flag there is a warning for each rate but 16000 Hz, the usual one of speech.
-    /// Raw samples tell no rate.
+    /// Raw samples have no rate.
     #[arg(
         long,
         alias = "sampling-rate",

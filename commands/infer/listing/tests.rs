@@ -162,7 +162,7 @@ fn all_models_come_with_the_server() {
 }
 
 #[test]
-fn a_failed_reload_is_told_with_the_states() {
+fn a_failed_reload_is_reported_with_the_states() {
     let models = vec![
         status("bert", vec![version("1", "READY", None, "")]),
         status(

@@ -107,6 +107,6 @@ impl Skeleton {
         }
         save::write_into(&self.folder, &files, self.force)?;
         let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
-        save::tell(&files, next, self.output)
+        save::show(&files, next, self.output)
     }
 }

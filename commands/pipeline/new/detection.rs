@@ -149,7 +149,7 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
         format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name} -i @IMAGE.png"),
     ];
-    stdout.print(&save::told(&files, &next, args.output.output()))
+    stdout.print(&save::report(&files, &next, args.output.output()))
 }
 
 /// Writes the configuration file.

@@ -91,13 +91,13 @@ pub(super) fn handler_tests(folder: &Path) -> [String; 2] {
     ]
 }
 
-/// Reports the written files and, unless with `--quiet`, the next steps.
-pub(crate) fn tell(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
-    ui::print(told(files, next, format))
+/// Shows the written files and, unless with `--quiet`, the next steps.
+pub(crate) fn show(files: &[&Path], next: &[String], format: OutputFormat) -> Result<(), Failure> {
+    ui::print(report(files, next, format))
 }
 
 /// Formats that report.
-pub(super) fn told(files: &[&Path], next: &[String], format: OutputFormat) -> String {
+pub(super) fn report(files: &[&Path], next: &[String], format: OutputFormat) -> String {
     if format == OutputFormat::Json {
         return reported_json(files, next);
     }
