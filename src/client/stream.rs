@@ -92,7 +92,7 @@ pub struct StreamAnswer {
     pub answer: ClientResponse,
     /// The timestamp, as graphs have them.
     pub timestamp: Option<i64>,
-    /// Whether it is the last answer of its request, if the server tells that.
+    /// Whether it is the last answer of its request, if the server reports that.
     pub is_final: Option<bool>,
 }
 

@@ -44,7 +44,7 @@ impl LibraryError {
     }
 }
 
-/// Why a node cannot be made, or does not tell its inputs and outputs.
+/// Why a node cannot be made, or does not report its inputs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// A parameter has a zero byte, where its text would end in C.

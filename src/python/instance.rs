@@ -228,7 +228,7 @@ impl HandlerInstance {
         error
     }
 
-    /// Calls `execute`. `complete` tells whether all inputs of the node are present, and `generates` whether it may
+    /// Calls `execute`. `complete` says whether all inputs of the node are present, and `generates` whether it may
     /// give a generator, which then begins. Nothing comes of a call that was skipped.
     ///
     /// # Errors

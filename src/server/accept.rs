@@ -623,7 +623,7 @@ fn poll_last(last: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> P
     }
 }
 
-/// The answer to an HTTP/1 request, which tells the turn when all of it is made.
+/// The answer to an HTTP/1 request, which notifies the turn when all of it is made.
 struct Made(Arc<Turn>);
 
 impl Drop for Made {

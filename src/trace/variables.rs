@@ -5,7 +5,7 @@
 pub(super) struct Setting<'a> {
     /// Names of the variables.
     pub(super) names: &'a [&'static str],
-    /// Values that are known, as a warning tells them.
+    /// Values that are known, as a warning lists them.
     pub(super) expected: &'a str,
     /// Value where no variable has one that is known.
     pub(super) default: &'a str,

@@ -141,7 +141,7 @@ pub(crate) struct ImageArgs {
     /// Mean, scale, and order of channels of a family of models
     ///
     /// --mean, --scale, and --layout go before those of the preset. Where the shape of the model does not
-    /// tell the layout, it is NCHW, and NHWC with inception.
+    /// show the layout, it is NCHW, and NHWC with inception.
     #[arg(long, value_enum, value_name = "NAME")]
     preset: Option<Preset>,
 
@@ -321,7 +321,7 @@ pub(in crate::infer) enum Format {
     /// A table of outputs, scores, latencies or models
     Table,
     /// The same as one JSON object; `null` stands for what is not a finite number, and
-    /// `not_finite` tells what it is
+    /// `not_finite` says what it is
     Json,
     /// A line for each row of the outputs below one header, or for each score of --top
     Csv,

@@ -139,7 +139,7 @@ pub enum InputError {
 /// Why a value cannot become a tensor of an input.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
-    /// Neither the server nor the argument tells the datatype.
+    /// Neither the server nor the argument gives the datatype.
     #[error("its datatype is unknown")]
     NoDatatype,
     /// The JSON is broken or of other values.
@@ -214,7 +214,7 @@ pub enum ValueProblem {
         /// The most pixels.
         most: u64,
     },
-    /// The layout of an image does not fit the shape, or the shape tells none.
+    /// The layout of an image does not fit the shape, or the shape shows none.
     #[error("{0}")]
     Layout(String),
     /// An input whose shape is none of images.

@@ -460,7 +460,7 @@ mod tests {
         let names = Some(FirstLine::Names("0".to_owned()));
         assert_eq!(read("0,1\n5.1,3\n"), (Ok(vec![1, 2]), names.clone()));
         assert_eq!(read("0,1\n5,3e2\n4,3\n"), (Ok(vec![2, 2]), names));
-        // Nothing tells whether these are names.
+        // Nothing shows whether these are names.
         assert_eq!(
             read("0,1\n5,3\n"),
             (Ok(vec![2, 2]), Some(FirstLine::Counted))

@@ -145,7 +145,7 @@ impl Reloader {
         let needs_one = self.only == Some(Only::Model) || self.reader.names_models_alone();
         if needs_one && !serves && !errors.is_empty() {
             let first = errors.remove(0);
-            self.tell(&errors, Trigger::Start);
+            self.log(&errors, Trigger::Start);
             return Err(first);
         }
         let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
@@ -155,7 +155,7 @@ impl Reloader {
                  /v1/config/reload loads it"
             );
         }
-        self.tell(&errors, Trigger::Start);
+        self.log(&errors, Trigger::Start);
         Ok(errors)
     }
 
@@ -266,14 +266,14 @@ impl Reloader {
                 done.errors.push(error);
                 // The client gets an error and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
-                    self.tell(&done.errors, trigger);
+                    self.log(&done.errors, trigger);
                     return done;
                 }
             }
         }
         let config = self.reader.last();
         self.bring(&config, trigger, &mut done).await;
-        self.tell(&done.errors, trigger);
+        self.log(&done.errors, trigger);
         done
     }
 
@@ -408,7 +408,7 @@ impl Reloader {
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
-    fn tell(&mut self, errors: &[ReloadError], trigger: Trigger) {
+    fn log(&mut self, errors: &[ReloadError], trigger: Trigger) {
         let mut now = HashSet::new();
         // The check of a pipeline and the load of a graph have been logged already.
         let is_new = |error: &&ReloadError| {

@@ -1,4 +1,4 @@
-//! Spans of requests: which requests have one, and what it tells. Names and attributes are those of OpenTelemetry's
+//! Spans of requests: which requests have one, and what it has. Names and attributes are those of OpenTelemetry's
 //! semantic conventions, where these have any.
 
 use std::sync::Arc;

@@ -135,7 +135,7 @@ fn immediate_takes_what_is_there() {
 }
 
 #[test]
-fn immediate_tells_of_bounds_of_any_input_and_of_its_end_once() {
+fn immediate_reports_bounds_of_any_input_and_of_its_end_once() {
     let mut bench = Bench::with(&InputHandler::Immediate, 2, true);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 7);

@@ -132,7 +132,7 @@ impl Keeper {
         self.idle.filter(|_| loaded.cleans_sequences())
     }
 
-    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` tells whether a step will
+    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` says whether a step will
     /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state.
     ///
     /// # Errors

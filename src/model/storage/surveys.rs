@@ -55,7 +55,7 @@ impl Stamp {
         }
     }
 
-    /// Returns whether a change that came later would show, as far as seconds tell.
+    /// Returns whether a change that came later would show, as far as seconds show.
     fn is_older_than(&self, seconds: i64) -> bool {
         self.modified.0 < seconds && self.changed.0 < seconds
     }

@@ -295,7 +295,7 @@ impl Link {
         Ok(())
     }
 
-    /// Warns of settings of the store with which it loses sequences. One that does not tell its settings is believed.
+    /// Warns of settings of the store with which it loses sequences. One that does not report its settings is believed.
     pub(super) async fn warn_of_losses(&self) {
         let mut question = redis::cmd("CONFIG");
         question.arg("GET").arg("*");
@@ -433,7 +433,7 @@ impl Place {
     }
 }
 
-/// Reads the clock of a server, in milliseconds; 0 if it does not tell.
+/// Reads the clock of a server, in milliseconds; 0 if it does not report one.
 pub(super) fn milliseconds(time: Value) -> u64 {
     let (seconds, micros) = <(u64, u64)>::from_redis_value(time).unwrap_or_default();
     seconds.saturating_mul(1000).saturating_add(micros / 1000)

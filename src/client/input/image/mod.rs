@@ -21,7 +21,7 @@ use crate::tensor::{
 pub struct ImageOptions {
     /// Where the channels stand; from the model's shape if left out.
     pub layout: Option<ImageLayout>,
-    /// Where the channels stand if the model's shape does not tell.
+    /// Where the channels stand if the model's shape does not show it.
     pub usual_layout: Option<ImageLayout>,
     /// Subtracted from each value: one number, or one for each channel; empty for none.
     pub mean: Vec<f64>,
@@ -60,7 +60,7 @@ impl ImageLoss {
         let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
         let decoder = reader.ok().and_then(|reader| reader.into_decoder().ok());
         let color = decoder.map(|decoder| decoder.color_type());
-        // Only a look at the pixels tells whether there is transparency.
+        // Only a look at the pixels shows whether there is transparency.
         match color {
             None | Some(ColorType::L8 | ColorType::Rgb8) => Vec::new(),
             Some(_) => match decode(file, PixelLimit::default()) {
@@ -270,7 +270,7 @@ impl ImageOptions {
         Ok(images)
     }
 
-    /// Returns the layout that a shape tells, or the usual one if that has as many dimensions.
+    /// Returns the layout that a shape shows, or the usual one if that has as many dimensions.
     fn layout_of(&self, shape: &PartialShape) -> Option<ImageLayout> {
         let usual = self.usual_layout;
         let usual = usual.filter(|layout| layout.name().len() == shape.0.len());

@@ -102,7 +102,7 @@ fn several_images_are_a_batch() {
 }
 
 #[test]
-fn a_shape_that_tells_no_layout_has_that_of_the_preset() {
+fn a_shape_that_shows_no_layout_has_that_of_the_preset() {
     let usual = |layout| ImageOptions {
         usual_layout: Some(layout),
         ..ImageOptions::default()

@@ -2,7 +2,7 @@
 //! `version_policy` are followed, where models are named by their paths; the others have counterparts here, which a
 //! warning names. A model that is named by its path and whose file cannot be read is refused, since nobody knows whether
 //! it has sequences. Where the file says something else of the tensors than the model, the model counts, and another
-//! warning tells of it.
+//! warning says so.
 
 mod ignored;
 mod load;

@@ -111,7 +111,7 @@ fn values_take_datatype_and_shape_of_the_model() {
             &[("a", "BOOL", &[1]), ("b", "UINT8", &[1])],
             "a BOOL [1] [true]; b UINT8 [1] [2]; id UINT64 [1] [9]",
         ),
-        // A server that does not tell the datatype.
+        // A server that does not report the datatype.
         (
             &["g:INT16=[[1],[2]]"],
             &[("g", "", &[])],
@@ -175,7 +175,7 @@ fn what_the_model_does_not_take_is_refused_by_name() {
 }
 
 #[test]
-fn values_tell_the_type_where_nobody_else_does() {
+fn values_give_the_type_where_nothing_else_does() {
     let unreported = model(&[("g", "INVALID", &[])]);
     for (argument, expected) in [
         ("[1]", "g FP32 [1] [1.0]"),
