@@ -145,7 +145,7 @@ fn the_end_of_an_open_sequence_needs_no_input() {
 }
 
 #[test]
-fn an_id_that_was_chosen_is_told_of_an_open_sequence() {
+fn an_id_that_was_chosen_is_printed_of_an_open_sequence() {
     let server = stateful("running_total", &[]);
     let open = words("running_total -q -i x=[[1,2,3,4]] --sequence --no-end --each");
     let run = infer(&server, GRPC, &open);

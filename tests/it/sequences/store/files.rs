@@ -200,8 +200,8 @@ fn the_log_says_what_a_crash_loses_and_that_nobody_uses_the_store() {
     let interval = ["--sequence_store_interval_ms", "700"];
     let said = |server: &Server| {
         let log = server.log();
-        let told = |text: &str| log.matches(text).count();
-        (told(DURABILITY), told(UNUSED))
+        let count = |text: &str| log.matches(text).count();
+        (count(DURABILITY), count(UNUSED))
     };
     let [server]: [Server; 1] = serve(MODEL, &store, &interval);
     assert_eq!(said(&server), (1, 0), "{}", server.log());
