@@ -31,7 +31,7 @@ pub(super) fn is_fine(client: &Grpc, graph: &str) {
     assert_eq!(reported(client, code(graph, FINE)), "out UINT8 [4] fine");
 }
 
-/// Returns a number that a handler tells.
+/// Returns a number that a handler returns.
 pub(super) fn number(client: &Grpc, graph: &str, expression: &str) -> u32 {
     let body = format!("import os; return [Tensor('out', str({expression}).encode())]");
     let text = reported(client, code(graph, &body));
