@@ -49,7 +49,7 @@ test: ## Every check
 	$(MAKE) -j2 lint test-tools
 # Tests wait more than they compute, and leave the guard's build its time.
 	$(MAKE) -j2 test-rust guard-build
-# So do tests of faults, for minutes, and the guard counts instead of measuring.
+# So do tests of failures, for minutes, and the guard counts instead of measuring.
 	$(MAKE) -j3 guard test-clients
 
 .PHONY: test-tools
@@ -79,11 +79,11 @@ test-rust: test-build ## Unit and integration tests
 .PHONY: test-clients
 test-clients: test-clients-faults test-clients-slow test-clients-quick ## Clients that others wrote, and the fixtures
 
-# Tests that wait for minutes: faults of stores and replicas, and programs that are installed first.
-FAULTS := tests/clients/test_chaos.py
+# Tests that wait for minutes: failures of stores and replicas, and programs that are installed first.
+CHAOS := tests/clients/test_chaos.py
 SLOW := $(patsubst %,tests/clients/test_%.py,fleet peers setup soak)
 # The others in two parts that take about as long.
-QUICK := $(filter-out $(FAULTS) $(SLOW),$(wildcard tests/clients/test_*.py))
+QUICK := $(filter-out $(CHAOS) $(SLOW),$(wildcard tests/clients/test_*.py))
 EARLY := $(filter $(wildcard tests/clients/test_[a-o]*.py),$(QUICK))
 PYTEST := OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider
@@ -99,7 +99,7 @@ test-clients-late: test-build
 
 .PHONY: test-clients-faults
 test-clients-faults: test-build
-	$(PYTEST) $(FAULTS)
+	$(PYTEST) $(CHAOS)
 
 .PHONY: test-clients-slow
 test-clients-slow: test-build
@@ -111,7 +111,7 @@ test-build: test-tools
 	cargo test --locked --no-run
 
 .PHONY: soak
-soak: test-tools ## Everything at once for an hour, with faults, and memory flat; tests/chaos beside it (SOAK_SECONDS)
+soak: test-tools ## Everything at once for an hour, with failures, and memory flat; tests/chaos beside it (SOAK_SECONDS)
 	cargo build --release --locked
 	OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/$(OVMS) \
 		$(VENV)/bin/python tests/soak/soak.py --seconds $(or $(SOAK_SECONDS),3600) \

@@ -84,7 +84,7 @@ impl Attack {
                 is_packed: true,
                 ..usual
             },
-            "pictures" => Self {
+            "images" => Self {
                 body: message("image_any", &[("image", "BYTES", &[1], &image())]),
                 ..usual
             },

@@ -281,7 +281,7 @@ impl Raw {
         serde_json::from_str(&line.expect("it is text")).expect("as it was written")
     }
 
-    /// Starts a process that compiles a model as often as it is told to.
+    /// Starts a process that compiles a model as often as it is asked to.
     pub(crate) fn compiling(library: &Path, model: &Model) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
         command.args(["--inner", "compile"]);

@@ -105,7 +105,7 @@ BOTH = (".0f", ".2f", ".0f", ".2f", ".2f")
 
 
 def hints(bench):
-    """What the device is told about streams."""
+    """Settings of streams of the device."""
     yield "| `--plugin-config` | 1 client: requests/s | p50 ms | 16 clients: requests/s | p50 ms | p99 ms |"
     yield "|---|--:|--:|--:|--:|--:|"
 
@@ -136,8 +136,8 @@ def nireq(bench):
 
 
 def batches(bench):
-    """Several pictures in one request."""
-    yield "| `--batch-size` | 1 client: pictures/s | p50 ms of a request | 4 clients: pictures/s | p50 ms of a request |"
+    """Several images in one request."""
+    yield "| `--batch-size` | 1 client: images/s | p50 ms of a request | 4 clients: images/s | p50 ms of a request |"
     yield "|---|--:|--:|--:|--:|"
 
     def measure(size):
@@ -152,7 +152,7 @@ def batches(bench):
 
 def shapes(bench):
     """The first request of a new shape, and the ones after it."""
-    yield "| shape | first request with 4 pictures, ms | the next ones, p50 ms |"
+    yield "| shape | first request with 4 images, ms | the next ones, p50 ms |"
     yield "|---|--:|--:|"
     value = "image:FP32:4,3,224,224="
 

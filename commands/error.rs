@@ -207,8 +207,8 @@ impl Failure {
         while let Some(error) = next {
             let text = error.to_string();
             let cause = in_words(&text).into_owned();
-            let is_told = |line: &String| line.ends_with(&format!(": {cause}")) || *line == cause;
-            if !is_told(self.causes.last().unwrap_or(&self.message)) {
+            let is_shown = |line: &String| line.ends_with(&format!(": {cause}")) || *line == cause;
+            if !is_shown(self.causes.last().unwrap_or(&self.message)) {
                 self.causes.push(cause);
             }
             next = error.source();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_the_one_before_has_told_is_not_repeated() {
+    fn a_cause_that_the_one_before_has_named_is_not_repeated() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot decode: {0}")]
         struct Decode(#[source] std::io::Error);

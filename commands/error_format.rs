@@ -151,7 +151,7 @@ mod tests {
                 "ovms infer m -- --error-format json",
                 Text,
             ),
-            // What is wrong is told by whoever reads the rest.
+            // What is wrong is reported by whoever reads the rest.
             (
                 "ovms infer m --error-format xml",
                 "ovms infer m --error-format xml",

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_again_and_again_is_told_once_in_a_while() {
+    fn a_disk_that_is_full_again_and_again_is_reported_once_in_a_while() {
         let (losses, start) = (LineLosses::default(), Instant::now());
         let mut disk = Disk {
             room: 0,

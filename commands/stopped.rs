@@ -10,7 +10,7 @@ use tokio::{
 use crate::error::{Failure, FailureKind};
 
 /// Time after a signal during which another one is the same: `timeout` signals a process and its group, and a program that
-/// starts another one passes on what the terminal has told both.
+/// starts another one passes on what the terminal has sent to both.
 pub(crate) const TOGETHER: Duration = Duration::from_millis(300);
 
 /// Signal that ended a request or a measurement before its time.

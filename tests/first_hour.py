@@ -3,7 +3,7 @@
     python3 tests/first_hour.py [--page README.md …] [--write docs/first-hour.md]
 
 What is committed is cloned; `make demo` builds it with an empty Cargo home, and then the commands of the pages
-are run as they stand there, on the ports that they name. Each is told with the time at which it
+are run as they stand there, on the ports that they name. Each is printed with the time at which it
 began and how long it took. The first that fails ends it; 2 is a warning.
 """
 
@@ -30,7 +30,7 @@ REST = ["ovms doctor", "ovms completions bash --install", "ovms man infer | head
 
 
 class Hour:
-    """The transcript, the server under way, and where all of this happens."""
+    """The transcript, the server that runs, and where all of this happens."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -56,7 +56,7 @@ class Hour:
         seconds = int(time.monotonic() - self.began)
         return f"{seconds // 60:02}:{seconds % 60:02}"
 
-    def tell(self, text):
+    def note(self, text):
         """Write a line."""
         for place, name in [(self.environment["HOME"], "~"), (str(self.clone), "~/ovms")]:
             text = text.replace(place, name)
@@ -64,11 +64,11 @@ class Hour:
         print(text.rstrip(), flush=True)
 
     def run(self, command, cwd=None):
-        """Run a command and tell what it says."""
+        """Run a command and print what it says."""
         if command.startswith("ovms serve"):
             return self.serve(command)
         began, at = time.monotonic(), self.at()
-        self.tell(f"{at}  $ {command}")
+        self.note(f"{at}  $ {command}")
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=cwd or self.clone,
@@ -78,14 +78,14 @@ class Hour:
             text=True,
             timeout=LIMIT,
         )
-        # What Cargo and pip do for minutes is not told line by line.
+        # What Cargo and pip do for minutes is not printed line by line.
         said = [line for line in done.stdout.rstrip().splitlines() if not STEPS.match(line)]
         if len(said) > SHOWN:
             said = [*said[: SHOWN // 2], f"… {len(said) - SHOWN} lines more", *said[-SHOWN // 2 :]]
         for line in said:
             # Terminals know what to make of more.
-            self.tell(f"         {line[:110]}")
-        self.tell(f"       ({time.monotonic() - began:.1f} s)")
+            self.note(f"         {line[:110]}")
+        self.note(f"       ({time.monotonic() - began:.1f} s)")
         if done.returncode not in (0, 2):
             self.stop()
             sys.exit(f"ended with {done.returncode}: {command}")
@@ -95,7 +95,7 @@ class Hour:
         """Start a server in the place of the one before, and wait until it is ready."""
         self.stop()
         began = time.monotonic()
-        self.tell(f"{self.at()}  $ {command}   (in another terminal)")
+        self.note(f"{self.at()}  $ {command}   (in another terminal)")
         log = (self.folder / "log").open("w+")
         self.server = subprocess.Popen(
             ["sh", "-c", f"exec {command}"],
@@ -108,7 +108,7 @@ class Hour:
             if self.server.poll() is not None or time.monotonic() - began > 60:
                 sys.exit(Path(log.name).read_text())
             time.sleep(0.02)
-        self.tell(f"       (ready after {time.monotonic() - began:.1f} s)")
+        self.note(f"       (ready after {time.monotonic() - began:.1f} s)")
 
     def is_ready(self, log):
         """Tell whether the server has loaded everything."""
@@ -148,21 +148,21 @@ def main():
         hour.run(f"git clone --quiet {ROOT} ovms", cwd=folder)
         hour.run("make demo")
         for page in given.page or ["README.md"]:
-            hour.tell(f"\n{hour.at()}  {page}")
+            hour.note(f"\n{hour.at()}  {page}")
             for command in commands((hour.clone / page).read_text()):
                 hour.run(command)
         hour.stop()
         for command in REST:
             hour.run(command)
-        hour.tell(f"\n{hour.at()}  done")
+        hour.note(f"\n{hour.at()}  done")
     finally:
         hour.stop()
         if not given.keep:
             shutil.rmtree(folder, ignore_errors=True)
     if given.write:
         text = given.write.read_text() if given.write.exists() else "```text\n```\n"
-        told = "\n".join(hour.lines).replace(str(ROOT), "https://…/ovms.git")
-        block = f"```text\n{told}\n```"
+        lines = "\n".join(hour.lines).replace(str(ROOT), "https://…/ovms.git")
+        block = f"```text\n{lines}\n```"
         given.write.write_text(re.sub(r"```text\n.*?```", lambda _: block, text, flags=re.DOTALL))
 
 

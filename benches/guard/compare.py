@@ -33,8 +33,8 @@ class Failed(Exception):
     """The figures cannot be had."""
 
 
-def judge(stored, now):
-    """Hold figures against those that are stored: what has grown, and what else there is to tell."""
+def check(stored, now):
+    """Hold figures against those that are stored: what has grown, and what else there is to report."""
     grown, notices = [], []
     for name, figures in now.items():
         before = stored.get(name)
@@ -64,7 +64,7 @@ def change(old, new):
 
 
 def other(stored, made):
-    """Whether figures were taken with something else than there is: what is told then, or None."""
+    """Whether figures were taken with something else than there is: the notice then, or None."""
     differ = [f"{key} {stored.get(key)}, here {value}" for key, value in made.items() if stored.get(key) != value]
     if not differ:
         return None
@@ -94,9 +94,9 @@ def table(stored, now):
 
 
 def report(stored, now):
-    """Tell how it went; the exit code."""
+    """Print how it went; the exit code."""
     print(table(stored, now))
-    grown, notices = judge(stored, now)
+    grown, notices = check(stored, now)
     for notice in notices:
         print(f"NOTICE: {notice}")
     if notices:

@@ -116,9 +116,9 @@ def run(command, environment, count):
                 time.sleep(0.1)
         output.seek(0)
         notes.seek(0)
-        text, told = output.read(), notes.read()
+        text, errors = output.read(), notes.read()
     if client.returncode:
-        raise RuntimeError(f"{command[0]}: {text}{told}")
+        raise RuntimeError(f"{command[0]}: {text}{errors}")
     if begin is None or end.requests == begin.requests:
         raise RuntimeError(f"{command[0]}: it sends too little to be measured")
     return text, (end.cpu - begin.cpu) / (end.requests - begin.requests)

@@ -26,7 +26,7 @@ class Model:
     shape: tuple
     output: str
     wires: tuple = ("grpc", "binary", "json")
-    # Of the output, for Triton, which is told.
+    # Of the output, for the configuration of Triton.
     output_shape: tuple = ()
     with_perf_analyzer: bool = True
 

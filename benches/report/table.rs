@@ -150,7 +150,7 @@ fn row_json(spec: &Spec, row: &Row) -> Value {
         "busy": row.is_busy(spec),
         "verdict": verdict,
     });
-    // Nobody is to compute from a comparison that tells nothing.
+    // Nobody is to compute from a comparison that says nothing.
     if row.has_value(spec) {
         json["median"] = summary.median.into();
         json["quartiles"] = summary.quartiles.to_vec().into();

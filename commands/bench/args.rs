@@ -379,7 +379,7 @@ mod tests {
     use super::{MeasurementArgs, Responses, duration_with_unit, responses};
 
     #[test]
-    fn a_long_duration_without_a_unit_is_told() {
+    fn a_long_duration_without_a_unit_is_reported() {
         let note = |flags: &str| {
             let words = ["bench"].into_iter().chain(flags.split_whitespace());
             let command = MeasurementArgs::augment_args(Command::new("bench"));

@@ -27,7 +27,7 @@ pub(super) struct DifferingSetting {
     is_of_work: bool,
 }
 
-/// Returns the settings in which two reports differ, as far as both tell them.
+/// Returns the settings in which two reports differ, as far as both have them.
 pub(super) fn differing(before: &BenchReport, report: &BenchReport) -> Vec<DifferingSetting> {
     let of_work = pairs(work(before), work(report)).map(|it| (it, true));
     let others = pairs(settings(before), settings(report)).map(|it| (it, false));
@@ -42,7 +42,7 @@ pub(super) fn differing(before: &BenchReport, report: &BenchReport) -> Vec<Diffe
 }
 
 /// Reports the differences of two reports: a warning for other work, and a note for the rest.
-pub(super) fn tell(differing: &[DifferingSetting]) {
+pub(super) fn remark(differing: &[DifferingSetting]) {
     let line = |is_of_work| {
         let of_kind = differing.iter().filter(|it| it.is_of_work == is_of_work);
         let listed = listed(of_kind);
@@ -102,13 +102,13 @@ fn listed<'a>(differing: impl Iterator<Item = &'a DifferingSetting>) -> String {
     written.collect::<Vec<_>>().join("; ")
 }
 
-/// Setting by its name; `None` where a report does not tell it.
-type Told = (&'static str, Option<String>);
+/// Setting by its name; `None` where a report does not have it.
+type KnownSetting = (&'static str, Option<String>);
 
 /// Puts the settings together that differ.
 fn pairs(
-    before: Vec<Told>,
-    after: Vec<Told>,
+    before: Vec<KnownSetting>,
+    after: Vec<KnownSetting>,
 ) -> impl Iterator<Item = (&'static str, String, String)> {
     let both = before.into_iter().zip(after);
     both.filter_map(|((setting, before), (_, after))| {
@@ -118,8 +118,8 @@ fn pairs(
 }
 
 /// Returns what the requests of a report are.
-fn work(report: &BenchReport) -> Vec<Told> {
-    // Reports of earlier versions do not tell their inputs.
+fn work(report: &BenchReport) -> Vec<KnownSetting> {
+    // Reports of earlier versions do not have their inputs.
     let inputs = (!report.inputs.is_empty()).then(|| all(report.inputs.iter()));
     vec![
         ("model", Some(report.model.clone())),
@@ -129,8 +129,8 @@ fn work(report: &BenchReport) -> Vec<Told> {
     ]
 }
 
-/// Returns how a report was measured, and what the server told of the model.
-fn settings(report: &BenchReport) -> Vec<Told> {
+/// Returns how a report was measured, and what the server reported of the model.
+fn settings(report: &BenchReport) -> Vec<KnownSetting> {
     let levels = report.levels.iter();
     let levels = all(levels.map(|it| level_name(it.concurrency, it.target_rate)));
     let asked = report.model_version.as_deref().unwrap_or("default");
@@ -150,27 +150,27 @@ fn settings(report: &BenchReport) -> Vec<Told> {
 }
 
 /// Returns the flags of a report by their names.
-fn flags(flags: Option<&ReportedFlags>) -> Vec<Told> {
-    let told = |name: &'static str, value: fn(&ReportedFlags) -> String| (name, flags.map(value));
+fn flags(flags: Option<&ReportedFlags>) -> Vec<KnownSetting> {
+    let flag = |name: &'static str, value: fn(&ReportedFlags) -> String| (name, flags.map(value));
     vec![
-        told("interval", |it| {
+        flag("interval", |it| {
             let window = Duration::try_from_secs_f64(it.window_seconds);
             format!("{:?}", window.unwrap_or_default())
         }),
-        told("windows", |it| it.windows.to_string()),
-        told("stability", |it| format!("{} %", it.stability)),
-        told("max-trials", |it| it.max_trials.to_string()),
-        told("warmup", |it| it.warmup.to_string()),
-        told("max-in-flight", |it| {
+        flag("windows", |it| it.windows.to_string()),
+        flag("stability", |it| format!("{} %", it.stability)),
+        flag("max-trials", |it| it.max_trials.to_string()),
+        flag("warmup", |it| it.warmup.to_string()),
+        flag("max-in-flight", |it| {
             it.max_in_flight.map_or_else(none, |it| it.to_string())
         }),
-        told("poisson", |it| yes(it.poisson)),
-        told("in-turn", |it| yes(it.in_turn)),
-        told("file of requests", |it| {
+        flag("poisson", |it| yes(it.poisson)),
+        flag("in-turn", |it| yes(it.in_turn)),
+        flag("file of requests", |it| {
             it.requests.clone().unwrap_or_else(none)
         }),
-        told("form", |it| it.form.clone()),
-        told("output-name", |it| match it.output_names.as_slice() {
+        flag("form", |it| it.form.clone()),
+        flag("output-name", |it| match it.output_names.as_slice() {
             [] => "all".to_owned(),
             names => all(names.iter()),
         }),
@@ -261,7 +261,7 @@ mod tests {
             max_queue_delay_microseconds: 250,
         });
         insta::assert_snapshot!(lines(&before, &after), @"levels concurrency 1 here, concurrency 1 and concurrency 4 there; versions 1 and 2 here, 1 there; batching 2 and 8 rows with a wait of 250 µs here, none there; interval 200ms here, 2s there; windows 10 here, 3 there; max-in-flight 512 here, none there; poisson yes here, no there; file of requests mix.jsonl here, none there; output-name a here, all there");
-        // What one of them does not tell is not compared.
+        // What one of them does not have is not compared.
         after.flags = None;
         after.served = None;
         after.server = None;
@@ -296,7 +296,7 @@ mod tests {
             }
         }
         assert!(gate(&before, &after, &verdict("p99>20ms")).is_ok());
-        // Reports of earlier versions do not tell their inputs.
+        // Reports of earlier versions do not have their inputs.
         let mut old = example();
         old.inputs.clear();
         let mut after = example();

@@ -2,7 +2,7 @@
 //!
 //! [`BenchArgs`] are the flags as typed; `plan` checks them and reads their files before anything is sent. `mix` makes
 //! the requests, `measure` runs level after level with the engine in [`ovms::client::load`], `report` has the
-//! results. `text`, `csv`, and `html` show them, `condition` judges them; `saved` does so with two that were saved.
+//! results. `text`, `csv`, and `html` show them, `condition` checks them; `saved` does so with two that were saved.
 //! `differences` has in what two reports differ beside their figures. `foreign` has the flags of another program.
 
 mod args;

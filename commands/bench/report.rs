@@ -38,7 +38,7 @@ impl fmt::Display for ReportedInput {
     }
 }
 
-/// Model as the server tells it at the beginning of a run.
+/// Model as the server reports it at the beginning of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReportedModel {
     /// Versions that can be used, of which the latest answers where none was asked for.
@@ -91,7 +91,7 @@ pub(super) struct BenchReport {
     pub(super) url: String,
     /// Name and version of the server's product, if the protocol has them.
     pub(super) server: Option<String>,
-    /// Model as the server tells it; `None` in reports of earlier versions.
+    /// Model as the server reports it; `None` in reports of earlier versions.
     #[serde(default)]
     pub(super) served: Option<ReportedModel>,
     /// Flags of the measurement; `None` in reports of earlier versions.

@@ -1,4 +1,4 @@
-//! A run: connect, probe, measure, show, judge.
+//! A run: connect, probe, measure, show, check.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use ovms::client::{
 use super::{
     args::{BenchArgs, BenchFormat},
     csv,
-    differences::{differing, gate, tell},
+    differences::{differing, gate, remark},
     html,
     measure::{BUSY, OF_GENERATOR, measure, target_name},
     mix::requests,
@@ -113,10 +113,10 @@ impl BenchPlan {
         report.findings = findings.collect();
         report.findings.extend(self.unmeasured(&report));
         self.show(&report)?;
-        self.judge(&report, stopped)
+        self.outcome(&report, stopped)
     }
 
-    /// Returns a report without figures, and without what the server tells.
+    /// Returns a report without figures, and without what the server reports.
     fn report(&self, model: &ModelMetadata) -> BenchReport {
         BenchReport {
             ovms_bench: FORM,
@@ -210,7 +210,7 @@ impl BenchPlan {
                  without `--against` replaces it"
             ));
         }
-        tell(&report.differs);
+        remark(&report.differs);
         for warning in uncertain(report, self.verdict.is_by_comparison()) {
             ui::warn(&warning);
         }
@@ -227,7 +227,7 @@ impl BenchPlan {
     }
 
     /// Returns the result of the run as an exit code.
-    fn judge(&self, report: &BenchReport, stopped: Option<Stopped>) -> Result<(), Failure> {
+    fn outcome(&self, report: &BenchReport, stopped: Option<Stopped>) -> Result<(), Failure> {
         let (failed, total) = report.failures();
         let findings = &report.findings;
         let failure = if let Some(stopped) = stopped {
@@ -282,10 +282,10 @@ async fn server_of(client: &Client) -> Option<String> {
     Some(format!("{} {}", metadata.name, metadata.version))
 }
 
-/// Returns what could not be compared, because the windows vary too much or do not agree; `is_judged` says whether
+/// Returns what could not be compared, because the windows vary too much or do not agree; `is_gated` says whether
 /// `--fail-if worse` passes it.
-pub(super) fn uncertain(report: &BenchReport, is_judged: bool) -> Vec<String> {
-    let passed = match is_judged {
+pub(super) fn uncertain(report: &BenchReport, is_gated: bool) -> Vec<String> {
+    let passed = match is_gated {
         true => ", and `--fail-if worse` cannot tell and passes it",
         false => "",
     };
@@ -368,7 +368,7 @@ mod tests {
     use crate::bench::report::{example, example_of_one_window};
 
     #[test]
-    fn a_comparison_that_tells_nothing_is_warned_of() {
+    fn a_comparison_that_is_too_uncertain_is_warned_of() {
         let before = example();
         let mut after = example();
         assert_eq!(uncertain(&after, false), [""; 0]);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_tell_what_figures_are_not() {
+    fn notes_say_what_figures_are_not() {
         let mut report = example();
         report.levels[0].client_load = 0.97;
         let mut open = report.levels[0].clone();

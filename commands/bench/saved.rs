@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{
     args::{BenchArgs, BenchFormat},
     csv,
-    differences::{differing, gate, tell},
+    differences::{differing, gate, remark},
     html,
     plan::{check_verdict, read_report},
     run::{NOT_COVERED, compared, found, uncertain, write},
@@ -71,7 +71,7 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
         write(page, html::report(&report))?;
     }
     ui::note(NOT_COVERED);
-    tell(&report.differs);
+    remark(&report.differs);
     for warning in uncertain(&report, verdict.is_by_comparison()) {
         ui::warn(&warning);
     }

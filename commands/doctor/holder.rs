@@ -1,4 +1,4 @@
-//! Process that listens on a port, as far as `/proc` tells it.
+//! Process that listens on a port, as far as `/proc` has it.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt as _, path::Path};
 
@@ -26,7 +26,7 @@ struct ListeningProcess {
 }
 
 impl PortHolder {
-    /// Finds who listens on a port; `None` if nobody does, or the system does not tell.
+    /// Finds who listens on a port; `None` if nobody does, or the system does not report it.
     pub(super) fn of(port: u16) -> Option<Self> {
         Self::below(Path::new("/proc"), port)
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_told_by_name_without_arguments() {
+    fn who_listens_is_reported_by_name_without_arguments() {
         let user = getuid().as_raw();
         for (table, name, line, expected) in [
             (

@@ -105,7 +105,7 @@ fn memory() -> Check {
         Some(number * 1024)
     };
     let (Some(all), Some(free)) = (field("MemTotal:"), field("MemAvailable:")) else {
-        return Check::new("memory", Status::Note, "the system does not tell");
+        return Check::new("memory", Status::Note, "the system does not report it");
     };
     let bounds = Bounds::of(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
     let mut text = format!("{} free of {}", BinaryBytes(free), BinaryBytes(all));
@@ -125,8 +125,8 @@ fn memory() -> Check {
 
 fn files() -> Check {
     let limit = getrlimit(Resource::Nofile);
-    let tell = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
-    let (current, maximum) = (tell(limit.current), tell(limit.maximum));
+    let text = |number: Option<u64>| number.map_or("any number".to_owned(), |it| it.to_string());
+    let (current, maximum) = (text(limit.current), text(limit.maximum));
     let text = format!("{current} may be open at once (hard limit: {maximum})");
     match limit.current.is_some_and(|current| current < FILES) {
         false => Check::new("files", Status::Ok, text),
@@ -264,7 +264,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     check.hint(match holder.and_then(|it| it.process()) {
         Some(process) => format!("serve on another port with {flag}, or end process {process}"),
         None => format!(
-            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` tells who has this one"
+            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` shows who has this one"
         ),
     })
 }

@@ -146,7 +146,7 @@ pub(super) fn not_yet(error: ClientError, states: &str) -> Failure {
     ))
 }
 
-/// Returns the failure for a version that there is not, of a model that is served; `states` tells of its versions.
+/// Returns the failure for a version that there is not, of a model that is served; `states` has its versions.
 pub(super) fn unknown_version(error: ClientError, states: &str) -> Failure {
     client(error).hint(format!(
         "of the model, {states}; without `--model-version` the server takes the newest that is ready"
@@ -160,7 +160,7 @@ pub(super) fn not_loaded(error: ClientError, failed: &str) -> Failure {
     failure.hint(hint)
 }
 
-/// Other reason for an empty list of a server with identities, which tells nobody what is hidden.
+/// Other reason for an empty list of a server with identities, which does not say what is hidden.
 pub(super) const OR_NONE_TO_SEE: &str = "or none that this identity may see: one with the right `admin` alone sees none, \
     unless it has `metadata` or `infer` as well";
 
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_model_gets_the_nearest_name_where_the_server_tells_names() {
+    fn a_mistyped_model_gets_the_nearest_name_where_the_server_lists_names() {
         let error = || {
             ClientError::Refused(ServerError {
                 code: ServerErrorCode::Grpc(tonic::Code::NotFound),
@@ -310,27 +310,27 @@ mod tests {
             concurrency: 1,
             tls: None,
         };
-        let told = |known: Option<&[String]>, server: &ClientOptions| {
+        let text = |known: Option<&[String]>, server: &ClientOptions| {
             unknown_model(error(), "resnte", known, server).text()
         };
         let known = ["resnet", "bert"].map(str::to_owned);
-        insta::assert_snapshot!(told(Some(&known), &server), @r"
+        insta::assert_snapshot!(text(Some(&known), &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: did you mean `resnet`?
         hint: the server has `resnet`, `bert`
         ");
-        insta::assert_snapshot!(told(None, &server), @r"
+        insta::assert_snapshot!(text(None, &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: check the name of the model, and `--model-version` if it is given
         ");
-        insta::assert_snapshot!(told(Some(&[]), &server), @r"
+        insta::assert_snapshot!(text(Some(&[]), &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: the server has no models
         ");
         server
             .headers
             .insert("x-api-key", HeaderValue::from_static("a"));
-        insta::assert_snapshot!(told(Some(&[]), &server), @r"
+        insta::assert_snapshot!(text(Some(&[]), &server), @r"
         error: the server refused the request: NOT_FOUND: Model with requested name is not found
         hint: the server has no models, or none that this identity may see: one with the right `admin` alone sees none, unless it has `metadata` or `infer` as well
         ");

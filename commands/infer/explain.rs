@@ -51,7 +51,7 @@ fn tensors(title: &str, tensors: &[TensorMetadata], look: Look) -> String {
 pub(super) fn tensor_cells(tensor: &TensorMetadata) -> [String; 3] {
     let datatype = match tensor.dtype() {
         Some(dtype) => dtype.to_string(),
-        None => "not told".to_owned(),
+        None => "unknown".to_owned(),
     };
     [tensor.name.clone(), datatype, tensor.shape.to_string()]
 }
@@ -178,7 +178,7 @@ mod tests {
         flag    BOOL      ()
         rows    FP16      (-1,10)
         text    BYTES     (-1)
-        stream  not told  ()
+        stream  unknown   ()
 
         output  datatype  shape
         y       FP32      (-1,10)

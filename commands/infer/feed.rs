@@ -437,7 +437,7 @@ struct Samples {
 /// Part of a sound.
 #[derive(Debug)]
 enum Part {
-    /// Beginning, which tells the form.
+    /// Beginning, which has the form.
     Form(SoundForm),
     /// Samples of a step.
     Samples(Vec<f32>),
@@ -457,7 +457,7 @@ impl Samples {
         // It ends with the source, when nobody wants another step, or with the process.
         ovms::task::thread("samples", move || {
             let give = |part| sender.blocking_send(Ok(part)).is_ok();
-            // If nobody is waiting any more, nobody is to be told.
+            // If nobody is waiting any more, there is nobody to report to.
             if let Err(error) = read_samples(io::stdin().lock(), count, kind, give) {
                 let failure = Failure::failed("cannot read the samples of standard input");
                 let failure = failure

@@ -130,7 +130,7 @@ pub(super) fn has_tls(server: &ClientOptions, with: &str) -> Failure {
     Failure::new(FailureKind::Unreachable, text).hint(format!("write `--url {with}`{api}"))
 }
 
-/// Returns where a certificate's signer is shown, which the error of the TLS library does not tell.
+/// Returns where a certificate's signer is shown, which the error of the TLS library does not say.
 pub(super) fn signer(problem: &TlsProblem, address: &Address) -> Option<String> {
     (*problem == TlsProblem::UnknownAuthority)
         .then(|| format!("`ovms doctor --url {address}` shows who signed it"))

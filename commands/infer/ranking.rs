@@ -176,7 +176,7 @@ impl Ranking {
     }
 
     /// Refuses an output that has no ranking, and labels that are not those of its scores, as far as the
-    /// metadata of the model tells.
+    /// metadata of the model says.
     pub(super) fn check(&self, output: &TensorMetadata) -> Result<(), Failure> {
         // Labels are of classes there, and not of numbers.
         if output::may_be_detection_output(output) {
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ranking_has_the_columns_that_tell_something() {
+    fn a_ranking_has_the_columns_that_say_something() {
         insta::assert_snapshot!(drawn(&[1, 3], &[0.1, 0.7, 0.2], &[]), @r"
         rank  index  score
            1      1    0.7

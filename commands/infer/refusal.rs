@@ -1,4 +1,4 @@
-//! Next step for what a server refuses, where another request or other flags of the server mend it.
+//! Next step for what a server refuses, where another request or other flags of the server fix it.
 
 use ovms::{
     client::{ModelMetadata, ServerError, TensorMetadata, input::ValueProblem},
@@ -279,7 +279,7 @@ pub(crate) fn declared(message: &str) -> Option<String> {
     let (was, sizes) = got.split_once(" (").unwrap_or((got, ""));
     let sizes = sizes.split([')', ',']).map(str::trim);
     let count = sizes.filter(|size| !size.is_empty()).count();
-    // Somebody who has written both already is told which of them is another one.
+    // Somebody who has written both already needs to know which of them is another one.
     Some(match was == dtype && count > 1 && count != lengths.len() {
         true => format!(
             "the handler takes {}, and got {count}: `-i {name}:{dtype}:{shape}=…`",
@@ -299,7 +299,7 @@ mod tests {
     use super::{declared, failed_to_load, image_named, next_steps};
 
     #[test]
-    fn a_reason_that_a_server_gives_is_told_once() {
+    fn a_reason_that_a_server_gives_is_printed_once() {
         let failed = "`m`: version 1: no file";
         for (message, expected) in [
             ("is not found - version 1: no file", "`m`: its log has more"),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_another_request_or_server_mends_say_how() {
+    fn refusals_that_another_request_or_server_fixes_say_how() {
         insta::assert_snapshot!(
             refused("Invalid input batch size - Expected: 1; Actual: 2; input name: image"),
             @"send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any"

@@ -144,7 +144,7 @@ impl Job {
             && output::may_be_detections(model.outputs.iter().filter(is_asked))
     }
 
-    /// Refuses what cannot be done with the answer, as far as the metadata of the model tells it before.
+    /// Refuses what cannot be done with the answer, as far as the metadata of the model shows it before.
     fn check_answer(&self, model: &ModelMetadata, only: Option<&str>) -> Result<(), Failure> {
         let Task::Show { show, save } = &self.task else {
             return Ok(());

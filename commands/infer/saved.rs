@@ -88,7 +88,7 @@ fn has_arrays(folder: &Path) -> bool {
         .any(|path| path.extension().is_some_and(|ending| ending == "npy"))
 }
 
-/// Refuses several outputs for one file; of a model that does not list its outputs the answer tells.
+/// Refuses several outputs for one file; of a model that does not list its outputs the answer has them.
 pub(super) fn check_count(path: &Path, outputs: usize) -> Result<(), Failure> {
     match is_of_one(path) && outputs > 1 {
         true => Err(not_one(path, outputs)),

@@ -201,7 +201,7 @@ struct PassesOver<'a> {
 
 impl PassesOver<'_> {
     /// Reports a line.
-    async fn tell(&self, failure: &Failure, line: Option<usize>) -> Result<(), Failure> {
+    async fn report(&self, failure: &Failure, line: Option<usize>) -> Result<(), Failure> {
         self.lines.set(self.lines.get() + 1);
         match self.format {
             TextFormat::Table | TextFormat::Csv => {
@@ -233,7 +233,7 @@ async fn send_all(
             (Ok(Some(request)), _) => request,
             (Ok(None), _) => return Ok(()),
             (Err(failure), Some(passes_over)) if feed.goes_on() => {
-                passes_over.tell(&failure, feed.line()).await?;
+                passes_over.report(&failure, feed.line()).await?;
                 continue;
             }
             (Err(failure), _) => return Err(failure),

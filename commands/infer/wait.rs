@@ -39,7 +39,7 @@ enum Seen {
     Waiting(Option<String>),
     /// Servables that failed to load, with their errors, of so many; nothing is loading any more.
     Broken(Vec<String>, usize),
-    /// Error that time may mend.
+    /// Error that may pass with time.
     Failed(ClientError),
 }
 
@@ -63,7 +63,7 @@ impl Wait {
         }
     }
 
-    /// Asks once. Only errors that waiting does not mend are errors.
+    /// Asks once. Only errors that do not pass with time are errors.
     async fn look(&self, limit: Duration) -> Result<Seen, Failure> {
         let options = ClientOptions {
             timeout: self.server.timeout.min(limit),
@@ -76,7 +76,7 @@ impl Wait {
         };
         match asked {
             Ok(seen) => Ok(seen),
-            Err(error) if is_mended(&error) => Ok(Seen::Failed(error)),
+            Err(error) if is_passing(&error) => Ok(Seen::Failed(error)),
             Err(error) => Err(self.why(error).await),
         }
     }
@@ -233,7 +233,7 @@ pub(super) fn states(status: &ModelStatus) -> String {
 }
 
 /// Returns whether an error may be gone after a while: nothing listens yet, or the model is not there yet.
-fn is_mended(error: &ClientError) -> bool {
+fn is_passing(error: &ClientError) -> bool {
     match error {
         // A certificate that is not trusted stays so, and whoever may not connect.
         ClientError::Unreachable { source, .. } | ClientError::Closed { source, .. } => {

@@ -213,8 +213,8 @@ fn undeclared(
     found: &Diagnostics,
     facts: &ConfigurationFacts<'_>,
 ) -> Vec<String> {
-    // That nothing is known of one that was not run, or does not load, is told.
-    let is_told = |node: &NodeConfig| {
+    // That nothing is known of one that was not run, or does not load, is reported.
+    let is_reported = |node: &NodeConfig| {
         let mut unchecked = found.unchecked.iter();
         unchecked.any(|it| it.node.as_ref() == Some(&node.name))
     };
@@ -223,7 +223,7 @@ fn undeclared(
         NodeKind::Model { .. } => false,
     };
     let sources = pipeline.nodes.iter().filter(is_python);
-    let sources = sources.filter(|node| !is_told(node));
+    let sources = sources.filter(|node| !is_reported(node));
     let notes = sources.filter_map(|source| {
         let takers = pipeline.nodes.iter().filter(|node| !is_python(node));
         let taken = takers.flat_map(|node| {

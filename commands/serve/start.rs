@@ -108,7 +108,7 @@ impl Observer for Start {
             let devices = devices.ok().and_then(Result::ok).unwrap_or_default();
             summary.devices = setup::named(&devices);
             let block = summary.drawn(ui::columns());
-            // If nobody reads stdout, there is nobody to tell.
+            // If nobody reads stdout, there is nobody to report to.
             let _ = ui::Stdout.write_all(block.as_bytes());
         })
         .detach();

@@ -144,14 +144,14 @@ pub(crate) fn note(text: &str) {
 
 /// Writes an important message to stderr, such as a warning or an error of one of many.
 pub(crate) fn warn(text: &str) {
-    // If nobody reads stderr, there is nobody to tell.
+    // If nobody reads stderr, there is nobody to report to.
     let text = visible_lines(text);
     let _ = writeln!(io::stderr().lock(), "{}", Look::of_stderr().message(&text));
 }
 
 /// Writes data to stderr as it is, where stdout has another form of it.
 pub(crate) fn print_aside(text: &str) {
-    // If nobody reads stderr, there is nobody to tell.
+    // If nobody reads stderr, there is nobody to report to.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 

@@ -23,7 +23,7 @@ MAX_BYTES = 20_000_000
 
 
 def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> None:
-    """Runs a command, at the top of the tree unless told otherwise, with the programs of this interpreter's environment in front."""
+    """Runs a command, at the top of the tree by default, with the programs of this interpreter's environment in front."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, **environment}
     subprocess.run([str(part) for part in command], cwd=folder, check=True, env=variables)

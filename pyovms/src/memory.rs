@@ -441,7 +441,7 @@ impl Shared {
             })
     }
 
-    /// Makes an arena, and tells the other side of it.
+    /// Makes an arena, and announces it to the other side.
     fn make(&self, own: &mut Own, bytes: usize) -> io::Result<Arc<Arena>> {
         if self.is_alone {
             let map = MmapOptions::new().len(bytes).map_anon()?;

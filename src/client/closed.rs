@@ -1,4 +1,4 @@
-//! Connections that were closed while a request was on them, told from those that never were.
+//! Connections that were closed while a request was on them, as distinct from those that never were.
 
 use std::{error::Error, io};
 
@@ -41,7 +41,7 @@ pub(super) fn was_closed(error: &(dyn Error + 'static)) -> bool {
     is_canceled
 }
 
-/// Reason of a failed connection, as far as one error tells it.
+/// Reason of a failed connection, as far as one error shows it.
 enum Reason {
     Closed,
     /// End before the request was sent; why is up to the cause, if there is one.
@@ -74,7 +74,7 @@ fn reason(error: &(dyn Error + 'static)) -> Option<Reason> {
     let error = error.downcast_ref::<io::Error>()?;
     match of_system(error) {
         Reason::Closed => Some(Reason::Closed),
-        // What is inside tells.
+        // What is inside decides.
         _ if error.get_ref().is_some() => None,
         other => Some(other),
     }

@@ -50,7 +50,7 @@ pub struct ModelMetadata {
     /// The name.
     #[serde(skip)]
     pub name: String,
-    /// The versions that can be used, as far as the protocol tells.
+    /// The versions that can be used, as far as the protocol reports them.
     pub versions: Vec<String>,
     /// Platform of the model; empty where the protocol has none.
     #[serde(serialize_with = "reported")]
@@ -59,7 +59,7 @@ pub struct ModelMetadata {
     pub inputs: Vec<TensorMetadata>,
     /// The outputs, in the server's order.
     pub outputs: Vec<TensorMetadata>,
-    /// Names of the scores, and steps with images, as far as the server tells.
+    /// Names of the scores, and steps with images, as far as the server reports them.
     #[serde(skip)]
     pub properties: ModelProperties,
 }
@@ -77,7 +77,7 @@ pub struct ModelProperties {
 }
 
 impl ModelProperties {
-    /// Reads the properties that a server tells of a model.
+    /// Reads the properties that a server reports of a model.
     pub fn new<'a>(properties: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         let mut all = Self::default();
         for (name, text) in properties {
@@ -133,11 +133,11 @@ fn reported<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error>
     Some(text).filter(|it| !it.is_empty()).serialize(serializer)
 }
 
-/// Datatype that servers tell of the inputs and outputs of graphs.
+/// Datatype that servers report of the inputs and outputs of graphs.
 const NO_TYPE: &str = "INVALID";
 
 impl ModelMetadata {
-    /// Returns whether it is a graph: servers tell no types of its inputs.
+    /// Returns whether it is a graph: servers report no types of its inputs.
     pub fn is_of_graph(&self) -> bool {
         let mut inputs = self.inputs.iter();
         !self.inputs.is_empty() && inputs.all(|input| input.datatype == NO_TYPE)
@@ -186,8 +186,8 @@ impl TensorMetadata {
         }
     }
 
-    /// Returns whether the server tells anything but the name.
-    pub fn is_told(&self) -> bool {
+    /// Returns whether the server reports more than the name.
+    pub fn is_described(&self) -> bool {
         !matches!(&*self.datatype, "" | NO_TYPE) || !self.shape.0.is_empty()
     }
 
@@ -212,8 +212,8 @@ pub struct Request {
     ///
     /// Over KServe's REST some servers answer those that are not listed as JSON, whatever the form.
     pub outputs: Vec<String>,
-    /// The model's outputs as its metadata has them: answers of TensorFlow Serving over REST do not
-    /// tell names and types. Other wires do without.
+    /// The model's outputs as its metadata has them: answers of TensorFlow Serving over REST have
+    /// no names and types. Other wires do without.
     pub model_outputs: Vec<TensorMetadata>,
     /// Wire format of the elements.
     pub form: TensorForm,
@@ -347,7 +347,7 @@ pub struct ReloadFailure {
     pub reason: String,
 }
 
-/// A model with the versions that the server tells of.
+/// A model with the versions that the server reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelStatus {
     /// The name.
@@ -385,7 +385,7 @@ pub struct LiveSequence {
 pub struct VersionStatus {
     /// The number; empty if the server lists the model without one.
     pub version: String,
-    /// The state in the server's word, such as `READY` or `LOADING`; empty if it does not tell.
+    /// The state in the server's word, such as `READY` or `LOADING`; empty if it does not report one.
     pub state: String,
     /// Outcome of the last state change, such as `OK`; `None` where the protocol has no code for it.
     pub code: Option<String>,

@@ -95,7 +95,7 @@ mod tests {
     use super::{ForeignAnswer, page_title};
 
     #[test]
-    fn pages_are_told_by_their_beginning_and_have_titles() {
+    fn pages_are_recognized_by_their_beginning_and_have_titles() {
         for (body, title) in [
             (
                 &b"\n<!DOCTYPE html>\n<html><head><Title lang=en>\n Welcome to\n nginx! </title>"[..],
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_told_by_its_first_bytes() {
+    fn another_protocol_is_recognized_by_its_first_bytes() {
         let long = [b'x'; 100];
         let cut = format!("`{}…`", "x".repeat(60));
         for (bytes, expected) in [

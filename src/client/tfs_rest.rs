@@ -1,6 +1,6 @@
 //! TensorFlow Serving over REST, in the column format.
 //!
-//! Answers do not tell datatypes, and one output not even its name: both come from the model's metadata.
+//! Answers do not have datatypes, and one output not even its name: both come from the model's metadata.
 
 use std::collections::BTreeMap;
 
@@ -200,10 +200,10 @@ fn by_name(text: &str) -> Option<BTreeMap<String, &RawValue>> {
     (!is_bytes).then_some(outputs)
 }
 
-/// Datatype in the metadata of an output of which nothing tells it.
+/// Datatype in the metadata of an output whose datatype is unknown.
 const UNKNOWN: &str = "DT_INVALID";
 
-/// Datatypes of outputs of which nothing but their elements tells one, as those of Python nodes; each takes what those
+/// Datatypes of outputs of which nothing but their elements shows one, as those of Python nodes; each takes what those
 /// before it do not.
 const OPEN: [DataType; 4] = [
     DataType::I64,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_tell_the_datatype_where_nothing_else_does() {
+    fn elements_show_the_datatype_where_nothing_else_does() {
         for (text, expected) in [
             ("[[1,-2]]", "y INT64 [1, 2] [1,-2]"),
             ("[1.5,2]", "y FP64 [2] [1.5,2.0]"),

@@ -1,7 +1,7 @@
 //! Custom nodes: the steps of a pipeline that others wrote in C or C++, as shared libraries.
 //!
 //! [`Library`] opens one, [`Node`] is one node made of it, with its parameters and the handle that
-//! the library gave. A node tells its [`inputs`](Node::inputs) and [`outputs`](Node::outputs) and
+//! the library gave. A node reports its [`inputs`](Node::inputs) and [`outputs`](Node::outputs) and
 //! [executes](Node::execute). What it returns is not copied: the [`Tensor`]s keep node and library
 //! alive, and the last one who drops such a tensor gives its bytes back.
 //!

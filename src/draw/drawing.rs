@@ -283,7 +283,7 @@ impl Drawing {
         arrows
     }
 
-    /// Returns the same with frames for so many levels within each other, the outermost; boxes tell
+    /// Returns the same with frames for so many levels within each other, the outermost; boxes show
     /// how many more they are within.
     pub(super) fn with_frames(&self, most: usize) -> Self {
         let mut flat = self.clone();

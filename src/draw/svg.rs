@@ -135,7 +135,7 @@ impl Tone {
             Self::Name => "name",
             Self::Detail => "detail",
             Self::Level => "level",
-            Self::Error => "fault",
+            Self::Error => "error",
             Self::Time => "time",
         }
     }

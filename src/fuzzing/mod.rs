@@ -2,7 +2,7 @@
 //!
 //! A target is a function beside its parser, in a file `fuzz.rs` of that folder; those that need nothing but public
 //! functions are in [`files`]. All of them have these properties in common: no panic, no more memory than in
-//! proportion to the input, and errors that say that the sender is at fault. Each has its own besides, such as that what is
+//! proportion to the input, and errors that blame the sender. Each has its own besides, such as that what is
 //! read can be written, and is the same when it is read again.
 //!
 //! The module is there in tests, which run each target for a moment, and in the fuzzer (`fuzz/main.rs`),
@@ -143,7 +143,7 @@ targets! {
     wav: crate::client::input::fuzz::wav, 64, SMALL;
 }
 
-/// Asserts that an error says that the sender is at fault, in words.
+/// Asserts that an error blames the sender, in words.
 pub(crate) fn check_error(error: &Error) {
     assert_ne!(error.kind(), ErrorKind::Internal, "{error}");
     assert!(!error.message().is_empty());

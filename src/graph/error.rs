@@ -155,7 +155,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn a_request_that_lacks_inputs_is_told_by_its_cause() {
+    fn a_request_that_lacks_inputs_is_recognized_by_its_cause() {
         let expected = vec!["in".to_owned(), "txt".to_owned()];
         let text = "Invalid number of inputs - Not all input packets created - missing: in";
         let alike = Error::invalid(text);

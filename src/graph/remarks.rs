@@ -112,7 +112,7 @@ impl GraphRemarks {
     }
 }
 
-/// Returns how many bytes a tensor should have, in words, if it has others and its datatype tells. Strings are left to
+/// Returns how many bytes a tensor should have, in words, if it has others and its datatype says so. Strings are left to
 /// those who made them.
 fn misfit(tensor: &HandlerTensor) -> Option<String> {
     let size = DataType::from_kserve(tensor.datatype())?.size()?;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_compared_where_datatype_and_shape_tell_how_many() {
+    fn bytes_are_compared_where_datatype_and_shape_say_how_many() {
         let tensor = |datatype, shape: &[i64], bytes: usize| {
             let data = vec![0; bytes].into();
             misfit(&HandlerTensor::new(

@@ -52,7 +52,7 @@ impl LatencyHistogram {
         sizes.filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the duration that this share of all is not above, as far as sizes tell: within a size,
+    /// Returns the duration that this share of all is not above, as far as sizes show: within a size,
     /// durations are taken as spread evenly. `None` if there are none.
     #[expect(
         clippy::cast_precision_loss,

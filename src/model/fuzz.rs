@@ -19,20 +19,20 @@ pub(crate) fn snapshots(data: &[u8]) {
             }
             Err(error) => {
                 check_error(&error);
-                let Some(mended) = mended(&file, error.message()) else {
+                let Some(repaired) = repaired(&file, error.message()) else {
                     return;
                 };
-                file = mended;
+                file = repaired;
             }
         }
     }
 }
 
 /// Puts the checksum into a file that the error about it expects.
-fn mended(file: &[u8], error: &str) -> Option<Bytes> {
-    let (_, told) = error.split_once("checksum is ")?;
-    let (found, told) = told.split_once("; expected ")?;
-    let (expected, _) = told.split_once(": the file has changed")?;
+fn repaired(file: &[u8], error: &str) -> Option<Bytes> {
+    let (_, rest) = error.split_once("checksum is ")?;
+    let (found, rest) = rest.split_once("; expected ")?;
+    let (expected, _) = rest.split_once(": the file has changed")?;
     if found.len() != expected.len() {
         return None;
     }

@@ -135,7 +135,7 @@ impl Loaded {
         queue: SlotQueue,
     ) -> Result<(Vec<Tensor>, Times), Failed> {
         let budget = call.budget(self.decoding.budget());
-        // What the outputs take is known before the run, where shapes tell it.
+        // What the outputs take is known before the run, where shapes show it.
         let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
         let ran = self.runner.infer(inputs, wanted, hold, call, queue).await;
         let (outputs, times) = ran.map_err(Failed::Run)?;

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_serves_goes_on_after_a_failure_that_status_calls_tell() {
+    async fn what_serves_goes_on_after_a_failure_that_status_calls_report() {
         let live = live(1);
         live.fail("never loaded");
         assert_eq!(live.phase(), Phase::Failed);

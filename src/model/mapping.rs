@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn names_are_read() {
-        let names = read_text(r#"{"inputs":{"x":"picture"},"outputs":{"y":"scores"}}"#).unwrap();
-        assert_eq!(names.inputs["x"], "picture");
+        let names = read_text(r#"{"inputs":{"x":"image"},"outputs":{"y":"scores"}}"#).unwrap();
+        assert_eq!(names.inputs["x"], "image");
         assert_eq!(names.outputs["y"], "scores");
         let none = read_text("{}").unwrap();
         assert!(none.inputs.is_empty() && none.outputs.is_empty());

@@ -217,8 +217,8 @@ mod tests {
     use super::for_clients;
 
     #[test]
-    fn clients_are_told_no_paths() {
-        for (reason, told) in [
+    fn clients_see_no_paths() {
+        for (reason, seen) in [
             (
                 "cannot read /srv/m/2/model.xml: Error\n  at 3/4",
                 "cannot read model.xml: Error at 3/4",
@@ -230,7 +230,7 @@ mod tests {
             ("s3://bucket/models/m: denied", "m: denied"),
             ("/: no folder /srv/", ": no folder srv"),
         ] {
-            assert_eq!(for_clients(reason), told);
+            assert_eq!(for_clients(reason), seen);
         }
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     use super::super::repository::{files, tests::touch};
 
     #[test]
-    fn models_of_other_servers_are_told_with_what_to_do() {
+    fn models_of_other_servers_are_reported_with_what_to_do() {
         let root = tempfile::tempdir().unwrap();
         let said = |folder: &str, name: &str| {
             let folder = root.path().join(folder);

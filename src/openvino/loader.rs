@@ -77,7 +77,7 @@ mod tests {
         let reset = libc::SCHED_FLAG_RESET_ON_FORK as u64;
         assert_eq!(after.sched_flags & reset, reset);
         assert_eq!(started.sched_flags & reset, 0);
-        // Older systems tell no slice, and have no other.
+        // Older systems report no slice, and have no other.
         assert!(after.sched_runtime == before.sched_runtime || after.sched_runtime == MAX_SLICE);
         assert_eq!(started.sched_runtime, before.sched_runtime);
     }

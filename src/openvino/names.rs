@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn some_tensors_have_another_name_for_clients() {
         assert_eq!(publish_ab(&[]).unwrap(), ["a", "b"]);
-        assert_eq!(publish_ab(&[("b", "picture")]).unwrap(), ["a", "picture"]);
+        assert_eq!(publish_ab(&[("b", "image")]).unwrap(), ["a", "image"]);
         assert_eq!(publish_ab(&[("a", "b"), ("b", "a")]).unwrap(), ["b", "a"]);
     }
 

@@ -90,7 +90,7 @@ impl InputData {
     }
 
     /// Returns the bytes if an inference had better read them where they lie: numbers of `width` bytes at a multiple of
-    /// that, and so many that a copy costs more than to tell the runtime of them.
+    /// that, and so many that a copy costs more than to register them with the runtime.
     pub(super) fn in_place(&self, width: impl FnOnce() -> Option<usize>) -> Option<&Bytes> {
         match self {
             Self::Bytes(bytes) if bytes.len() >= MIN_IN_PLACE => {

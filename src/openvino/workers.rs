@@ -624,7 +624,7 @@ mod tests {
     use super::is_of_batch;
 
     #[test]
-    fn a_batch_is_at_fault_if_each_of_its_requests_has_run_alone() {
+    fn an_error_is_of_the_batch_if_each_of_its_requests_has_run_alone() {
         let alone = |outcomes: &[Result<(), ()>]| is_of_batch(2, outcomes);
         assert!(alone(&[Ok(()), Ok(())]));
         assert!(!alone(&[Ok(()), Err(())]));

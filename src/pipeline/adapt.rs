@@ -47,7 +47,7 @@ impl Adapter {
     }
 
     /// Converts a tensor. One that is of strings, or has other than the expected axes, stays as it
-    /// is in that respect; [`super::fit::input`] tells what is wrong with it.
+    /// is in that respect; [`super::fit::input`] says what is wrong with it.
     pub fn apply(&self, mut tensor: Tensor) -> Tensor {
         // What has fewer bytes is what is moved.
         let size = |dtype: DataType| dtype.size().unwrap_or_default();

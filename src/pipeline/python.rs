@@ -98,7 +98,12 @@ impl PythonNode {
             .map(|output| output.name.clone())
             .collect();
         let handler = PythonHandler::load(workers, facts).map_err(|error| {
-            tracing::error!(of = workers.owner(), node = node.name, "{}", error.told());
+            tracing::error!(
+                of = workers.owner(),
+                node = node.name,
+                "{}",
+                error.for_log()
+            );
             CustomError::from(error)
         })?;
         Ok(Self {

@@ -45,7 +45,7 @@ pub struct Schedule {
 struct Counters(Vec<u32>);
 
 impl Counters {
-    /// Counts one down from a first value; tells whether nothing is left.
+    /// Counts one down from a first value; returns whether nothing is left.
     fn down(&mut self, ordinal: usize, first: impl FnOnce() -> usize) -> bool {
         const UNTOUCHED: u32 = u32::MAX;
         if self.0.len() <= ordinal {
@@ -55,7 +55,7 @@ impl Counters {
         if *counter == UNTOUCHED {
             *counter = u32::try_from(first()).expect("fewer than sessions and nodes");
         }
-        debug_assert!(*counter > 0, "told twice");
+        debug_assert!(*counter > 0, "nothing is left");
         *counter -= 1;
         *counter == 0
     }

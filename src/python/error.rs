@@ -69,8 +69,8 @@ const NO_PARAMS: &str = "nodes of pipelines alone have `params`; a graph has con
                          whose folder is `kwargs[\"base_path\"]`";
 
 impl Raised {
-    /// Returns a text about it behind the traceback, if that says more.
-    pub fn told(&self, text: &str) -> String {
+    /// Returns a text about it as the log has it: behind the traceback, if that says more.
+    pub fn for_log(&self, text: &str) -> String {
         match self.traceback.trim_end() {
             "" => text.to_owned(),
             traceback if traceback == self.to_string() => text.to_owned(),
@@ -118,7 +118,7 @@ impl Raised {
 const BESIDE: &str = "a relative path begins at the folder where the server was started, and this file is beside the \
                       handler: open `os.path.join(kwargs[\"base_path\"], NAME)`";
 
-/// The most characters that an error tells of a name or datatype that a handler gave.
+/// The most characters that an error quotes of a name or datatype that a handler gave.
 const MAX_NAME_LEN: usize = 200;
 
 /// Cuts the end off a long text that a handler gave as a name or the like, for an error.
@@ -257,7 +257,7 @@ pub enum HandlerLoadError {
         /// The methods; at least one.
         misfits: Vec<Misfit>,
     },
-    /// The worker ended meanwhile, or has not done what it was told.
+    /// The worker ended meanwhile, or has not done what it was asked.
     #[error(
         "Error during python node initialization for handler_path: {} - {reason}",
         path.display()
@@ -332,11 +332,11 @@ impl HandlerLoadError {
         self.of_raised().filter(|advice| *advice == BESIDE)
     }
 
-    /// Returns it behind the traceback, if there is one.
-    pub fn told(&self) -> String {
+    /// Returns it as the log has it: behind the traceback, if there is one.
+    pub fn for_log(&self) -> String {
         let text = self.to_string();
         self.raised()
-            .map_or(text.clone(), |raised| raised.told(&text))
+            .map_or(text.clone(), |raised| raised.for_log(&text))
     }
 
     /// Returns the exception raised by Python code.

@@ -266,7 +266,7 @@ impl PythonHandler {
             {
                 if let Ok(Answer::Raised(raised)) = outcome {
                     let text = format!("Failed to process python node finalize method: {raised}");
-                    tracing::error!(of = group.of, node = name, "{}", raised.told(&text));
+                    tracing::error!(of = group.of, node = name, "{}", raised.for_log(&text));
                     last = Some(raised);
                 }
             }

@@ -220,7 +220,7 @@ impl HandlerInstance {
         if let HandlerError::Raised(raised) = &error {
             let node = self.handler.node_name();
             let text = format!("Error occurred during node execution: {node} - {raised}");
-            tracing::error!(of = self.owner(), node, "{}", raised.told(&text));
+            tracing::error!(of = self.owner(), node, "{}", raised.for_log(&text));
         }
         error
     }

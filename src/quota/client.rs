@@ -25,7 +25,7 @@ use crate::{
     error::{Error, ErrorKind, whole_milliseconds},
 };
 
-/// Time after which a client that has too much in flight is told to try again.
+/// Time after which a client that has too much in flight is asked to try again.
 const SOON: Duration = Duration::from_millis(100);
 
 /// Time that a refusal is held back of a client that does not wait: on each of its connections a request at a time, it
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(
             refused.kind(),
             ErrorKind::Exhausted,
-            "it is not the client's fault"
+            "the client is not the cause"
         );
         assert_eq!((budget.charged(), all.charged()), (0, 950));
         assert_eq!(count(&counts, ClientLimit::BytesInFlight), 1);

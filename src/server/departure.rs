@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_said_all_is_told_to_wait_ever_more_rarely() {
+    async fn one_that_has_said_all_is_asked_to_wait_ever_more_rarely() {
         let (mut client, mut server, state) = at_work();
         client.shutdown().await.unwrap();
         for _ in 0..8 {

@@ -3,9 +3,9 @@
 //!
 //! hyper takes both, and a proxy before it may take them otherwise; what one of the two takes
 //! for a header or a body is then something else to the other. Everything else about a head is for hyper to
-//! validate; here only as much is read of it as tells where the next one begins.
+//! validate; here only as much is read of it as shows where the next one begins.
 
-/// The bytes of a line that are kept: enough for the headers that tell how a body ends.
+/// The bytes of a line that are kept: enough for the headers that say how a body ends.
 const KEPT: usize = 128;
 
 /// Follows requests.
@@ -73,7 +73,7 @@ impl Heads {
                     self.after_cr = after_cr && end.is_none();
                     self.head += part.len() + 1;
                     let end = end?;
-                    let is_cut = std::mem::take(&mut self.is_cut) && self.tells_an_end();
+                    let is_cut = std::mem::take(&mut self.is_cut) && self.shows_an_end();
                     let is_text =
                         matches!(self.place, Place::Start | Place::Head | Place::Trailers);
                     if is_cut || !after_cr && is_text || self.ends_twice() {
@@ -94,7 +94,7 @@ impl Heads {
     }
 
     /// Returns true within a line that says how long a body or chunk is.
-    fn tells_an_end(&self) -> bool {
+    fn shows_an_end(&self) -> bool {
         let is_named = |name: &str| {
             let start = self.line.get(..name.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))

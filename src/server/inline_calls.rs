@@ -236,7 +236,7 @@ mod tests {
             Self(InlineDriver::new(calls, busy))
         }
 
-        /// Polls once, and tells how often that polled the connection.
+        /// Polls once, and returns how often that polled the connection.
         async fn turn(&mut self) -> usize {
             let mut polled = 0;
             let mut connection = pin!(poll_fn(|_| {

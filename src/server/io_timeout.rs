@@ -498,7 +498,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
                 linger.insert(Linger::new())
             }
         };
-        // Over HTTP/2 the client has been told of the end before, and only its frames on the way are waited for.
+        // Over HTTP/2 the client has been notified of the end before, and only its frames on the way are waited for.
         let stopping = state.is_none_or(|state| state.is_stopping());
         linger.poll(stream, stopping, context).map(Ok)
     }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::task::Task;
 
-    /// Lingers, and tells for how long.
+    /// Lingers, and returns for how long.
     async fn lingers(mut stream: impl AsyncRead + Unpin, stopping: bool) -> Duration {
         let began = Instant::now();
         let mut linger = Linger::new();

@@ -90,7 +90,7 @@ const RELOADS_WAITING: usize = 64;
 ///
 /// Neither call may take long: the server waits for it.
 pub trait Observer: Sync {
-    /// The first load begins. From now on the engine tells how far it is; needs a runtime.
+    /// The first load begins. From now on the engine reports how far it is; needs a runtime.
     fn loading(&self, _engine: &Arc<Engine>) {}
     /// The first load is over and the server is ready; these errors are logged already.
     fn ready(&self, _engine: &Arc<Engine>, _errors: &[ReloadError]) {}

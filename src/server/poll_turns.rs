@@ -45,7 +45,7 @@ impl PollTurns {
         })
     }
 
-    /// Takes a turn, or waits for one, of which the flag tells.
+    /// Takes a turn, or waits for one, as the flag says.
     fn take(&self, waker: &Waker) -> Result<(), Arc<AtomicBool>> {
         let mut state = self.state.lock();
         if state.running < self.max {

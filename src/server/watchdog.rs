@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_h2_holds_is_told_with_whether_others_go_on() {
+    fn what_only_h2_holds_is_reported_with_whether_others_go_on() {
         let mut streams = Streams::default();
         let start = Instant::now();
         let (other, stream) = (streams.begin(), streams.begin());

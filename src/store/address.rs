@@ -344,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        let told = |text| parse(text).unwrap_err().reason;
+    fn what_is_wrong_is_reported() {
+        let reason = |text| parse(text).unwrap_err().reason;
         insta::assert_snapshot!(
             [
                 "", "h:6379", "http://h", "redis://", "file://x", "redis://h?wait=x",
                 "redis://h?color=red", "redis://h?cluster=1", "file:///x?wait=1",
             ]
-            .map(|text| format!("{text}: {}", told(text)))
+            .map(|text| format!("{text}: {}", reason(text)))
             .join("\n"),
             @"
         : it has no scheme

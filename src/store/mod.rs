@@ -167,7 +167,7 @@ pub enum WriteOutcome {
 pub struct StoredCount {
     /// Those that live.
     pub live: u64,
-    /// Those that have expired since the last count, which none of the servers that share the store has been told.
+    /// Those that have expired since the last count, and were reported to none of the servers that share the store.
     pub expired: u64,
 }
 

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_refuse_is_told() {
+    fn what_clients_refuse_is_reported() {
         let unfit = |names: &[&str], is_ca| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let mut params = CertificateParams::new(names).unwrap();
@@ -169,13 +169,13 @@ mod tests {
         let authority = || IsCa::Ca(BasicConstraints::Unconstrained);
         assert_eq!(unfit(&["localhost"], IsCa::NoCa), None);
         assert_eq!(unfit(&["localhost"], IsCa::ExplicitNoCa), None);
-        let told = [
+        let reasons = [
             unfit(&["localhost"], authority()),
             unfit(&[], IsCa::NoCa),
             unfit(&[], authority()),
         ];
-        let told: Vec<String> = told.into_iter().map(Option::unwrap).collect();
-        insta::assert_snapshot!(told.join("\n"), @"
+        let reasons: Vec<String> = reasons.into_iter().map(Option::unwrap).collect();
+        insta::assert_snapshot!(reasons.join("\n"), @"
         is marked as one of an authority (CA:TRUE), so that clients such as `ovms infer` refuse it
         has no subject alternative names, so that clients such as `ovms infer` refuse it
         is marked as one of an authority (CA:TRUE) and has no subject alternative names, so that clients such as `ovms infer` refuse it

@@ -113,10 +113,10 @@ mod tests {
             ("parentbased_traceidratio", "x", true, [true, true], 1),
             ("xray", "", true, [true, true], 1),
         ] {
-            let (sampling, told) = sampling(sampler, argument);
+            let (sampling, warned) = sampling(sampler, argument);
             let taken = [sampling.takes(low), sampling.takes(high)];
             assert_eq!(
-                (sampling.follows_parent, taken, told),
+                (sampling.follows_parent, taken, warned),
                 (follows, takes, warnings),
                 "{sampler} {argument}"
             );

@@ -473,12 +473,12 @@ mod tests {
 
     #[test]
     fn values_that_are_not_known_are_passed_over_with_a_warning() {
-        let told = |variables: &[Variable<'_>]| {
+        let taken = |variables: &[Variable<'_>]| {
             let (settings, warnings) = read(Some("http://c:4317"), variables);
             let settings = settings.unwrap_or_else(|error| panic!("{}", error::chain(&error)));
             (settings.unwrap(), warnings.join("\n"))
         };
-        let (settings, warnings) = told(&[
+        let (settings, warnings) = taken(&[
             ("OTEL_SDK_DISABLED", "yes"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "brotli"),
@@ -513,7 +513,7 @@ mod tests {
         };
         assert_eq!(numbers(&settings), ([10_000, 5000], [2048, 512], false));
 
-        let (settings, warnings) = told(&[
+        let (settings, warnings) = taken(&[
             ("OTEL_SDK_DISABLED", "False"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", " GZIP "),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "300"),

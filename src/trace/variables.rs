@@ -5,7 +5,7 @@
 pub(super) struct Setting<'a> {
     /// Names of the variables.
     pub(super) names: &'a [&'static str],
-    /// Values that are known, as a warning tells them.
+    /// Values that are known, as a warning lists them.
     pub(super) expected: &'a str,
     /// Value where no variable has one that is known.
     pub(super) default: &'a str,
@@ -71,7 +71,7 @@ impl<'a, V: Fn(&str) -> Option<String>> Variables<'a, V> {
         value
     }
 
-    /// Checks the list of the first of several variables that is set. Entries are not told, since some are keys.
+    /// Checks the list of the first of several variables that is set. Warnings quote no entries, since some are keys.
     pub(super) fn list(
         &mut self,
         names: &[&'static str],

@@ -57,16 +57,16 @@ class Verdict:
         self.violations += [f"{name} did not happen" for name in planned if not happened[name]]
         for event in events:
             if not event.hits or not all(event.hits.values()):
-                self.violations.append(f"{event.name} hit nothing: {told(event.hits)}")
+                self.violations.append(f"{event.name} hit nothing: {listed(event.hits)}")
 
     def summary(self):
         """The events and what they have hit, in words."""
         sums = {}
         for event in self.events:
             sums.setdefault(event.name, []).append(event.hits)
-        return "; ".join(f"{name} {len(hits)} ({told(sum(hits, Counter()))})" for name, hits in sorted(sums.items()))
+        return "; ".join(f"{name} {len(hits)} ({listed(sum(hits, Counter()))})" for name, hits in sorted(sums.items()))
 
 
-def told(hits):
+def listed(hits):
     """What was hit, in words."""
     return ", ".join(f"{count} {what}" for what, count in hits.items()) or "nothing"

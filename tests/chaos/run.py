@@ -4,7 +4,7 @@
 
 Prints what was done, and what came of it in one line that begins with `figures`. It ends with 1 if an answer was wrong
 (a step was committed twice, or not at all), a sequence was lost, a request failed that was not in flight on a replica
-as it went away, of which HAProxy's counters tell the number, or an event has hit nothing, such as a kill of a replica
+as it went away, of which HAProxy's counters give the number, or an event has hit nothing, such as a kill of a replica
 without requests. A seed gives the same events.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from engines import Fleet, Link, Redis, Replica, ask, ended, free_ports, until
 from evidence import Event, Verdict
-from evidence import told as hit
+from evidence import listed as hit
 from load import OUTDATED, Client, Load, right_answers
 
 # Replicas of the fleet between events.
@@ -51,7 +51,7 @@ class Chaos:
         await asyncio.sleep(2)
 
     async def happen(self, name, *more):
-        """Let one event happen, and tell."""
+        """Let one event happen, and print it."""
         event, load = Event(name, time.monotonic()), self.load
         self.events.append(event)
         detail = await getattr(self, name)(event, *more) or ""
@@ -268,7 +268,7 @@ def median(times):
 
 
 async def promoted(redis):
-    """Whether a Redis server takes writes, after it has been told to."""
+    """Whether a Redis server takes writes, after it has been asked to."""
     await ask(redis.port, b"REPLICAOF NO ONE\r\n")
     return "role:master" in await ask(redis.port, b"INFO replication\r\n")
 
@@ -286,7 +286,7 @@ async def chaos(test):
 
 
 async def failover(test, wait=False):
-    """Redis is replaced by what followed it; a state that is too old is told, and never resumed."""
+    """Redis is replaced by what followed it; a state that is too old is reported, and never resumed."""
     port, second = free_ports(2)
     first = await Redis(test.folder, port).ready()
     replication = await Link(port).open()
@@ -296,7 +296,7 @@ async def failover(test, wait=False):
     await test.happen("failover", second, replication, wait)
     await asyncio.sleep(3)
     violations = await test.end(["failover"], may_lose=not wait)
-    return violations or told(test.load.lost, not wait)
+    return violations or losses(test.load.lost, not wait)
 
 
 async def failover_wait(test):
@@ -305,16 +305,16 @@ async def failover_wait(test):
 
 
 async def interval(test):
-    """States that are stored in intervals: nothing is lost but by a kill, and that is told."""
+    """States that are stored in intervals: nothing is lost but by a kill, and that is reported."""
     await test.begin(60, 60, durability="interval")
     await test.happen("scale")
     lost = len(test.load.lost)
     await test.happen("kill")
     await asyncio.sleep(6)
-    return lost + (await test.end(["scale", "kill"], may_lose=True) or told(test.load.lost, True))
+    return lost + (await test.end(["scale", "kill"], may_lose=True) or losses(test.load.lost, True))
 
 
-def told(lost, expected):
+def losses(lost, expected):
     """The number of violations in what was said to be lost: a start that the store has lost is merely unknown there."""
     outdated = any(OUTDATED in answer.error for answer in lost)
     if outdated != expected:

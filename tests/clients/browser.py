@@ -172,7 +172,7 @@ class Page:
             files=[str(file) for file in files],
         )
 
-    def picture(self, path, *, whole=True):
+    def screenshot(self, path, *, whole=True):
         """Save what the page looks like."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         Path(path).write_bytes(base64.b64decode(answer["data"]))
@@ -183,20 +183,20 @@ class Page:
         own = (event for event in self.browser.events if event.get("sessionId") == self.session)
         return [event for event in own if event["method"] in methods]
 
-    def faults(self):
+    def errors(self):
         """What the console has of errors and warnings."""
-        faults = []
+        errors = []
         for event in self.events(
             "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"
         ):
-            kind, told = event["method"], event["params"]
+            kind, params = event["method"], event["params"]
             if kind == "Runtime.exceptionThrown":
-                faults.append(json.dumps(told["exceptionDetails"]))
-            elif kind == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-                faults.append(json.dumps(told["args"]))
-            elif kind == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-                faults.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
-        return faults
+                errors.append(json.dumps(params["exceptionDetails"]))
+            elif kind == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+                errors.append(json.dumps(params["args"]))
+            elif kind == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                errors.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+        return errors
 
     def requests(self):
         """The addresses that the page has asked for."""

@@ -1,4 +1,4 @@
-"""Judges manifests by the schemas that their projects publish: Kubernetes, KServe, and KEDA.
+"""Validates manifests by the schemas that their projects publish: Kubernetes, KServe, and KEDA.
 
 Keys that a schema does not have are errors, as with `kubectl apply --validate=strict`.
 """
@@ -24,7 +24,7 @@ class Unfit(Exception):
     """What is wrong, and where."""
 
 
-def judge(document):
+def validate(document):
     """Raise if a manifest does not fit its schema."""
     group = document["apiVersion"].partition("/")[0]
     if group == "serving.kserve.io":
@@ -55,10 +55,10 @@ def of_keda(kind):
 
 
 def validator(schema):
-    """The validator of a schema, which is judged itself but once."""
-    judge = jsonschema.validators.validator_for(schema)
-    judge.check_schema(schema)
-    return judge(schema)
+    """The validator of a schema, which is checked itself but once."""
+    made = jsonschema.validators.validator_for(schema)
+    made.check_schema(schema)
+    return made(schema)
 
 
 def keda():
@@ -78,7 +78,7 @@ def kserve():
 
 
 def typed(value, kind, place):
-    """Judge a value by what the client of KServe says of a type."""
+    """Check a value by what the client of KServe says of a type."""
     inner = re.fullmatch(r"(list|dict)[\[(](?:str, )?(\w+)[\])]", kind)
     model = getattr(kserve(), kind, None)
     if kind in PLAIN:
@@ -102,7 +102,7 @@ def typed(value, kind, place):
 
 
 def of_kubernetes(value, kind, place):
-    """Judge a value by a type of Kubernetes."""
+    """Check a value by a type of Kubernetes."""
     definitions = kubernetes()
     ends = (f".core.v1.{kind}", f".meta.v1.{kind}")
     (found,) = [each for each in definitions.schema["$defs"] if each.endswith(ends)]

@@ -127,7 +127,7 @@ def rule_names_are_any_text():
         assert t.name == name and t.datatype == name
 
 
-def rule_shape_and_datatype_are_only_told():
+def rule_shape_and_datatype_are_only_declared():
     t = Tensor("n", b"abcdef", (2, -1, 2**40, 0), "whatever")
     assert (t.shape, t.datatype, t.size) == ((2, -1, 2**40, 0), "whatever", 6)
     assert (t.data.shape, t.data.format, t.data.itemsize, t.data.strides) == ((6,), "B", 1, (1,))
@@ -261,19 +261,19 @@ def rule_several_views_at_once():
 
 def rule_views_in_many_threads():
     t = Tensor("n", bytes(range(256)))
-    faults = []
+    errors = []
 
     def look():
         for _ in range(200):
             if bytes(t) != bytes(range(256)) or memoryview(t)[255] != 255:
-                faults.append(1)
+                errors.append(1)
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not faults
+    assert not errors
 
 
 def rule_simple_requests():

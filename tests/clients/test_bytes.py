@@ -49,8 +49,8 @@ def texts(values):
     return [value if isinstance(value, str) else value.decode() for value in values]
 
 
-def picture(name):
-    """The bytes of a picture and its pixels as the server gives them: blue first."""
+def image(name):
+    """The bytes of an image and its pixels as the server gives them: blue first."""
     data = (FIXTURES / "images" / name).read_bytes()
     pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
     return data, pixels[:, :, ::-1].astype(np.float32)
@@ -82,9 +82,9 @@ def test_rows(client, transport):
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("star.png", 0), ("star.jpg", 4)])
-def test_pictures(client, transport, name, tolerance):
-    """A picture arrives as its pixels; decoders of JPEG differ by a few levels."""
-    data, pixels = picture(name)
+def test_images(client, transport, name, tolerance):
+    """An image arrives as its pixels; decoders of JPEG differ by a few levels."""
+    data, pixels = image(name)
     for count in (1, 2):
         given = [strings(transport, "image", [data] * count)]
         answer = client("image_any").infer("image_any", given).as_numpy("out")
@@ -93,16 +93,16 @@ def test_pictures(client, transport, name, tolerance):
 
 
 def test_resized(client, transport):
-    """Pictures of any size become those that the model takes."""
-    given = [strings(transport, "image", [picture("star.png")[0], picture("star.jpg")[0]])]
+    """Images of any size become those that the model takes."""
+    given = [strings(transport, "image", [image("star.png")[0], image("star.jpg")[0]])]
     answer = client("image_fixed").infer("image_fixed", given).as_numpy("out")
     assert answer.shape == (2, 4, 6, 3) and answer.dtype == np.uint8
 
 
-def test_no_picture(client, transport):
-    """What is no picture is refused with the reason."""
+def test_no_image(client, transport):
+    """What is no image is refused with the reason."""
     with pytest.raises(InferenceServerException) as caught:
-        client("image_any").infer("image_any", [strings(transport, "image", [b"no picture"])])
+        client("image_any").infer("image_any", [strings(transport, "image", [b"no image"])])
     status = {grpc: "StatusCode.INVALID_ARGUMENT", http: "400"}[transport]
     assert caught.value.status() == status
     assert caught.value.message() == (

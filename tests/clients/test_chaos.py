@@ -34,7 +34,7 @@ HAPPENS = {
 
 @pytest.mark.parametrize("scenario", ["chaos", "failover", "failover_wait", "interval"])
 def test_sequences_survive(scenario):
-    """Each answer is right, and nothing is lost but where that is told."""
+    """Each answer is right, and nothing is lost but where that is reported."""
     command = [sys.executable, str(ROOT / "tests/chaos/run.py"), scenario, "--seconds", "60"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -16,7 +16,7 @@ import json, os, sys
 home, cargo = os.environ["HOME"], os.environ["CARGO_HOME"]
 read = lambda path: open(path).read() if os.path.exists(path) else None
 files = sorted(os.path.join(at, name) for at, _, names in os.walk(".") for name in names)
-told = {{
+given = {{
     "arguments": sys.argv[1:],
     "folder": os.getcwd(),
     "files": [name[2:] for name in files if not name.startswith("./.git/")],
@@ -26,7 +26,7 @@ told = {{
     "config": read(cargo + "/config.toml"),
     "environment": dict(os.environ),
 }}
-json.dump(told, open(os.environ["TOLD"], "w"))
+json.dump(given, open(os.environ["GIVEN"], "w"))
 sys.exit(int(os.environ.get("MAKE_FAILS", "0")))
 """
 
@@ -71,21 +71,21 @@ def machine(tmp_path):
 
 def run(machine, **more):
     """Run the script, and return its end and what make was given."""
-    told = machine / "told"
+    given = machine / "given"
     cargo_bin = machine / "home/.cargo/bin"
     environment = {
         "PATH": f"{machine / 'bin'}:{cargo_bin}:{os.environ['PATH']}",
         "HOME": str(machine / "home"),
         "TMPDIR": str(machine / "scratch"),
-        "TOLD": str(told),
+        "GIVEN": str(given),
         **more,
     }
     done = subprocess.run(
         [machine / "project/.ci/run"], env=environment, capture_output=True, text=True, timeout=60
     )
-    assert told.exists(), done.stderr
+    assert given.exists(), done.stderr
     assert not any((machine / "scratch").iterdir()), "it leaves nothing"
-    return done, json.loads(told.read_text())
+    return done, json.loads(given.read_text())
 
 
 def test_nothing_of_the_machine_is_left_but_the_toolchain(machine):
@@ -98,12 +98,12 @@ def test_nothing_of_the_machine_is_left_but_the_toolchain(machine):
         "PIP_CACHE_DIR": "/caches/pip",
         "HTTPS_PROXY": "http://proxy.example",
     }
-    done, told = run(machine, **caches, MAKE_FAILS="3")
+    done, given = run(machine, **caches, MAKE_FAILS="3")
     assert done.returncode == 3
-    assert told["arguments"] == ["test"]
-    assert told["folder"] == str(machine / "project")
-    assert (told["home"], told["cargo"]) == ([], [])
-    environment = told["environment"]
+    assert given["arguments"] == ["test"]
+    assert given["folder"] == str(machine / "project")
+    assert (given["home"], given["cargo"]) == ([], [])
+    environment = given["environment"]
     for name in ("HOME", "CARGO_HOME", "PIP_CACHE_DIR", "NPM_CONFIG_CACHE", "TMPDIR"):
         assert environment[name].startswith(str(machine / "scratch/ovms-ci.")), name
     for name in ("CARGO_TARGET_DIR", "RUSTC_WRAPPER", "OPENVINO_INSTALL_DIR", "XDG_CACHE_HOME"):
@@ -123,24 +123,24 @@ def test_settings_of_registries_are_passed_on(machine):
     (home / ".config/pip").mkdir(parents=True)
     for name in (".npmrc", ".netrc", ".config/pip/pip.conf"):
         (home / name).write_text("")
-    _, told = run(machine)
-    assert told["cargo"] == ["config.toml", "credentials.toml"]
+    _, given = run(machine)
+    assert given["cargo"] == ["config.toml", "credentials.toml"]
     kept = CONFIG.splitlines()
-    assert told["config"].splitlines() == kept[2:6] + kept[8:]
-    environment = told["environment"]
+    assert given["config"].splitlines() == kept[2:6] + kept[8:]
+    environment = given["environment"]
     assert environment["NPM_CONFIG_USERCONFIG"] == str(home / ".npmrc")
     assert environment["PIP_CONFIG_FILE"] == str(home / ".config/pip/pip.conf")
     assert environment["NETRC"] == str(home / ".netrc")
 
-    _, told = run(machine, PIP_CONFIG_FILE="/of/the/environment")
-    assert told["environment"]["PIP_CONFIG_FILE"] == "/of/the/environment"
+    _, given = run(machine, PIP_CONFIG_FILE="/of/the/environment")
+    assert given["environment"]["PIP_CONFIG_FILE"] == "/of/the/environment"
 
 
 def test_without_such_settings_none_are_named(machine):
     """A file that is named and not there would be an error to some programs."""
-    _, told = run(machine)
+    _, given = run(machine)
     for name in ("NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE", "NETRC"):
-        assert name not in told["environment"]
+        assert name not in given["environment"]
 
 
 def test_a_folder_that_was_built_is_left_and_its_files_are_tried_elsewhere(machine):
@@ -152,9 +152,9 @@ def test_a_folder_that_was_built_is_left_and_its_files_are_tried_elsewhere(machi
     (project / "gone").unlink()
     (project / "added").write_text("")
     before = subprocess.check_output(["git", "-C", project, "status", "--porcelain"])
-    _, told = run(machine)
-    assert told["folder"].startswith(str(machine / "scratch"))
-    assert told["files"] == [".ci/run", ".gitignore", "added", "changed"]
-    assert told["changed"] == "new"
+    _, given = run(machine)
+    assert given["folder"].startswith(str(machine / "scratch"))
+    assert given["files"] == [".ci/run", ".gitignore", "added", "changed"]
+    assert given["changed"] == "new"
     assert (project / "target/left").exists()
     assert subprocess.check_output(["git", "-C", project, "status", "--porcelain"]) == before

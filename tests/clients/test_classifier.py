@@ -1,4 +1,4 @@
-"""The classifier's scores for its pictures are those recorded."""
+"""The classifier's scores for its images are those recorded."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from conftest import FIXTURES
 CLIENTS = {"grpc": tritonclient.grpc, "rest": tritonclient.http}
 
 
-def pictures():
+def drawings():
     """The ten drawings of shapes.png as the classifier takes them: [10,1,3,224,224]."""
     with Image.open(FIXTURES / "images" / "shapes.png") as sheet:
         pixels = np.asarray(sheet.convert("RGB"), np.float32)
@@ -25,8 +25,8 @@ def test_scores(serve, api):
     module = CLIENTS[api]
     expected = np.load(FIXTURES / "expected" / "classifier_scores.npy")
     with module.InferenceServerClient(getattr(serve("classifier"), api)) as client:
-        for picture, scores in zip(pictures(), expected, strict=True):
-            image = module.InferInput("image", list(picture.shape), "FP32")
-            image.set_data_from_numpy(np.ascontiguousarray(picture))
+        for drawing, scores in zip(drawings(), expected, strict=True):
+            image = module.InferInput("image", list(drawing.shape), "FP32")
+            image.set_data_from_numpy(np.ascontiguousarray(drawing))
             answer = client.infer("classifier", [image]).as_numpy("scores")
             np.testing.assert_allclose(answer[0], scores, atol=1e-3)

@@ -81,10 +81,10 @@ def live(page, name, key):
 
 def see_drawings(page):
     """Scroll to each drawing, and wait for it."""
-    pictures = "document.querySelectorAll('.picture')"
-    for place in range(page.ask(f"{pictures}.length")):
-        page.ask(f"{pictures}[{place}].scrollIntoView()")
-        page.until(f"{pictures}[{place}].querySelector('svg') !== null", "the drawing comes")
+    diagrams = "document.querySelectorAll('.diagram')"
+    for place in range(page.ask(f"{diagrams}.length")):
+        page.ask(f"{diagrams}[{place}].scrollIntoView()")
+        page.until(f"{diagrams}[{place}].querySelector('svg') !== null", "the drawing comes")
 
 
 def overlapping(page):
@@ -118,26 +118,26 @@ def test_page(server, browser, size, dark, tmp_path):
     page.ask("document.getElementById('all').click()")
     assert page.ask("document.querySelectorAll('.card[open]').length") == len(SERVABLES)
     see_drawings(page)
-    drawn = "[...document.querySelectorAll('.picture svg')].map((it) => it.ariaLabel)"
+    drawn = "[...document.querySelectorAll('.diagram svg')].map((it) => it.ariaLabel)"
     kinds = ["Pipeline faces", "Pipeline ocr", "Graph streamer"]
     assert page.ask(drawn) == kinds
     boxes = page.ask("[...document.querySelectorAll('.node rect')].map((it) =>"
                      " it.getBoundingClientRect().width)")
     assert len(boxes) >= 10 and min(boxes) > 20
     # A drawing has the page's colours: the style of its own is not needed.
-    paper = page.ask("getComputedStyle(document.querySelector('.picture .paper')).fill")
+    paper = page.ask("getComputedStyle(document.querySelector('.diagram .paper')).fill")
     assert paper == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
     width = size[0]
     assert page.ask("document.documentElement.scrollWidth") == width
     wide = page.ask(
         "[...document.querySelectorAll('main *')].filter((it) =>"
-        " !it.closest('.picture, pre, .wide')"
+        " !it.closest('.diagram, pre, .wide')"
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []
     assert overlapping(page) == []
-    page.picture(tmp_path / "page.png")
-    assert page.faults() == []
+    page.screenshot(tmp_path / "page.png")
+    assert page.errors() == []
     own = server.url("/")
     outside = [url for url in page.requests() if not url.startswith((own, "data:", "about:"))]
     assert outside == []
@@ -161,7 +161,7 @@ def test_figures_follow_requests(server, browser):
         "one more is counted",
     )
     assert page.ask("document.querySelector('#totals [data-live=rate]').textContent") != "–"
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_times_stand_within_the_boxes_of_nodes(server, browser, tmp_path):
@@ -180,7 +180,7 @@ def test_times_stand_within_the_boxes_of_nodes(server, browser, tmp_path):
       const texts = [...node.querySelectorAll('text')];
       return [place(node.querySelector('rect')), texts.map((it) => [it.textContent, ...place(it)])];
     })""")
-    page.picture(tmp_path / "drawing.png")
+    page.screenshot(tmp_path / "drawing.png")
     timed = [texts for _, texts in boxes if any(text.startswith("≈") for text, *_ in texts)]
     assert len(timed) == 1, boxes
     for (left, top, right, bottom), texts in boxes:
@@ -190,7 +190,7 @@ def test_times_stand_within_the_boxes_of_nodes(server, browser, tmp_path):
             # Lines of letters have blank above and below.
             assert above - 4 < place[1] and place[3] < bottom, text
             above = place[3]
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_history_is_there_whenever_the_page_is_loaded(server, browser):
@@ -204,11 +204,11 @@ def test_history_is_there_whenever_the_page_is_loaded(server, browser):
     page.until(line, "the line is there again")
     memory = "parseInt(document.querySelector('#totals [data-live=memory]').textContent) > 10"
     page.until(memory, "the memory of the server")
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_without_scripts(server, browser):
-    """The page that the server writes tells all but rates, and pages and choices work."""
+    """The page that the server writes has all but rates, and pages and choices work."""
     infer(server)
     page = browser.page(*PHONE, scripts=False)
     page.open(server.url("/"))
@@ -218,7 +218,7 @@ def test_without_scripts(server, browser):
     assert int(live(page, "dummy", "requests")) >= 1
     assert "cannot read" in page.ask("document.querySelector('.card.failed .failure').textContent")
     assert page.ask("document.querySelector('.copy').checkVisibility()") is False
-    assert page.ask("document.querySelectorAll('.picture noscript').length") == len(DRAWINGS)
+    assert page.ask("document.querySelectorAll('.diagram noscript').length") == len(DRAWINGS)
     assert page.ask("document.documentElement.scrollWidth") == PHONE[0]
     page.open(server.url("/?state=failed&limit=1"))
     assert names(page) == ["broken"]
@@ -243,7 +243,7 @@ def test_keyboard(server, browser):
                   windowsVirtualKeyCode=13)
     assert page.ask("document.querySelector('.card').open") is not was
     page.open(server.url("/?q=ocr"))
-    scrolled = "[...document.querySelectorAll('.picture, pre')]"
+    scrolled = "[...document.querySelectorAll('.diagram, pre')]"
     assert page.ask(f"{scrolled}.every((it) => it.tabIndex === 0)")
     labels = "[...document.querySelectorAll('button, input, select')].every((it) =>"
     assert page.ask(f"{labels} it.textContent || it.labels.length)")
@@ -274,7 +274,7 @@ def test_another_state_is_shown(running, browser, tmp_path):
     configure({"name": "another"})
     requests.post(server.url("/v1/config/reload"), timeout=60)
     page.until("document.querySelectorAll('.card.retired').length === 1", "one is gone")
-    assert page.faults() == []
+    assert page.errors() == []
     process.terminate()
     assert process.wait(timeout=30) == 0
     page.until("document.body.classList.contains('stale')", "the server is gone")

@@ -25,7 +25,7 @@ from test_tls import certificate
 
 DEPLOY = ROOT / "deploy"
 LIMIT = 60.0
-# How long the server waits for requests under way, unless a flag says otherwise.
+# How long the server waits for requests in flight, unless a flag says otherwise.
 DRAIN_SECONDS = 30
 
 
@@ -47,7 +47,7 @@ def kinds(documents):
 
 
 def check(arguments, places):
-    """Have `ovms serve` judge arguments, with files of this machine in place of those they name."""
+    """Have `ovms serve` check arguments, with files of this machine in place of those they name."""
     arguments = placed(arguments, places)
     command = [PROGRAM, *arguments, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
@@ -107,7 +107,7 @@ def test_the_unit_starts_the_program():
     assert "127.0.0.1" in variables["OVMS_OPTIONS"], "it is not open to the network as installed"
 
 
-def test_a_reload_of_the_unit_tells_what_is_wrong(running, tmp_path):
+def test_a_reload_of_the_unit_says_what_is_wrong(running, tmp_path):
     """The command that systemd runs fails with the server's words."""
     curl = shutil.which("curl")
     if curl is None:
@@ -138,8 +138,8 @@ def test_systemd_takes_the_unit(tmp_path):
     done = subprocess.run(
         [analyze, "verify", "--man=no", str(path)], capture_output=True, text=True, timeout=LIMIT
     )
-    told = [line for line in done.stderr.splitlines() if "ovms.service" in line]
-    assert not told, told
+    errors = [line for line in done.stderr.splitlines() if "ovms.service" in line]
+    assert not errors, errors
     command = [analyze, "security", "--offline=true", "--threshold=20", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     if "unrecognized option" in done.stderr:
@@ -273,12 +273,12 @@ def secrets(tmp_path_factory):
 
 
 def test_the_pods_for_clients_that_are_not_trusted_fit_the_server(running, secrets, tmp_path):
-    """What the comment tells to do gives manifests of the schemas, and arguments with which probes pass and strangers do not."""
+    """What the comment says to do gives manifests of the schemas, and arguments with which probes pass and strangers do not."""
     text = (DEPLOY / "kubernetes/ovms.yaml").read_text()
     assert "sed 's/#+ //' deploy/kubernetes/ovms.yaml" in text
     secured = [each for each in yaml.safe_load_all(text.replace("#+ ", "")) if each]
     for document in secured:
-        schemas.judge(document)
+        schemas.validate(document)
     found = kinds(secured)
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -380,7 +380,7 @@ def pause_and_drain(container):
 
 
 def assert_metrics(server, text):
-    """Every family that an autoscaler is told of is one that the server has."""
+    """Every family that an autoscaler is configured with is one that the server has."""
     named = set(re.findall(r"ovms_\w+", text))
     assert named
     page = requests.get(server.url("/metrics"), timeout=LIMIT).text
@@ -395,11 +395,11 @@ MANIFESTS = sorted(str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yam
 def test_manifests_fit_the_schemas_of_their_projects(name):
     """Those of Kubernetes, KServe, and KEDA, with no key more than they have."""
     for document in documents(name):
-        schemas.judge(document)
+        schemas.validate(document)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "path", "value", "told"),
+    ("name", "kind", "path", "value", "error"),
     [
         ("kubernetes/ovms.yaml", "Deployment", "spec.replica", 2, "'replica' was unexpected"),
         ("kubernetes/ovms.yaml", "Deployment", "spec.template.spec.containers.0.ports", "h", "'h' is not"),
@@ -415,7 +415,7 @@ def test_manifests_fit_the_schemas_of_their_projects(name):
         ("kserve/service.yaml", "InferenceService", "spec.predictor.model.storageUri", 1, "1 is no str"),
     ],
 )
-def test_a_broken_manifest_is_told(name, kind, path, value, told):
+def test_a_broken_manifest_is_reported(name, kind, path, value, error):
     """Keys that are none, and values of another type."""
     document = by_kind(name)[kind]
     *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
@@ -423,8 +423,8 @@ def test_a_broken_manifest_is_told(name, kind, path, value, told):
     for key in parents:
         place = place[key]
     place[last] = value
-    with pytest.raises(schemas.Unfit, match=re.escape(told)):
-        schemas.judge(document)
+    with pytest.raises(schemas.Unfit, match=re.escape(error)):
+        schemas.validate(document)
 
 
 def test_the_redis_of_the_pods_keeps_what_it_has_answered(tmp_path):
@@ -476,7 +476,7 @@ def answered(port, question):
 
 
 def test_the_help_of_the_fleet_needs_no_ray(tmp_path):
-    """Whoever has not installed Ray yet can read it, and is told how."""
+    """Whoever has not installed Ray yet can read it, and is shown how."""
     # As if it were not installed.
     (tmp_path / "ray.py").write_text("raise ModuleNotFoundError('no ray', name='ray')\n")
 

@@ -244,7 +244,7 @@ def test_tensors_may_be_large(cluster, api):
 
 
 def test_a_replica_that_is_gone_takes_its_sequences_with_it(own_cluster):
-    """Others go on, new ones are begun, and what is lost is told; without replicas, that is told."""
+    """Others go on, new ones are begun, and what is lost is reported; without replicas, that is reported."""
     cluster = own_cluster
     client, module = client_of("grpc", cluster)
     begun = {0: [], 1: []}

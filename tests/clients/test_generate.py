@@ -91,7 +91,7 @@ def test_models_answer_once(serve):
 
 
 def test_images_are_bytes(serve):
-    """A picture in base64 is what a tensor of its pixels is."""
+    """An image in base64 is what a tensor of its pixels is."""
     server = serve("image_fixed")
     star = (FIXTURES / "images/star.png").read_bytes()
     url = server.url("/v2/models/image_fixed/generate")

@@ -119,14 +119,14 @@ def examples(serve_config):
 
 @pytest.fixture(scope="module")
 def labels(running, tmp_path_factory):
-    """A server of the graph with labels and pictures."""
+    """A server of the graph with labels and images."""
     folder = tmp_path_factory.mktemp("labels")
     (folder / "graph.pbtxt").write_text(GRAPH)
     (folder / "model.py").write_text(HANDLER)
     return running.start("labels", "--model_name", "labels", "--model_path", str(folder))
 
 
-def test_labels_once_and_then_pictures(labels, stream):
+def test_labels_once_and_then_images(labels, stream):
     """Incomplete inputs: what is kept in the object is everybody's."""
     one, other = stream(labels), stream(labels)
     one.send("labels", "labels", b"cats")
@@ -141,7 +141,7 @@ def test_labels_once_and_then_pictures(labels, stream):
     assert one.next().message() == text
     one.send("labels", "image", b"x", parameters={TIMESTAMP: "soon"})
     assert one.next().message().startswith("Malformed packet timestamp - Invalid timestamp format")
-    # A fault comes at once, with its code; the other stream goes on.
+    # An error comes at once, with its code; the other stream goes on.
     one.send("labels", "labels", b"bad")
     one.send("labels", "image", b"x")
     end = one.next()
@@ -215,11 +215,11 @@ def continued(words, word, state):
     followers = {}
     for before, after in zip(words, words[1:]):
         followers.setdefault(before, []).append(after)
-    told = []
-    while word != "." and len(told) < 64:
+    said = []
+    while word != "." and len(said) < 64:
         word = state.choice(followers.get(word) or sorted(followers))
-        told.append(word)
-    return told
+        said.append(word)
+    return said
 
 
 def test_streamer(examples, stream):

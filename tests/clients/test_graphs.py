@@ -148,13 +148,13 @@ def test_the_chain_of_the_document(documented):
 
 
 def test_three_inputs_of_the_document(documented):
-    """A picture, a text and an array, as the document's client sends them."""
+    """An image, a text and an array, as the document's client sends them."""
     client = triton.InferenceServerClient(documented.grpc)
     file = BytesIO()
     Image.new("RGB", (7, 5), (1, 2, 3)).save(file, "PNG")
-    picture = file.getvalue()
+    image = file.getvalue()
     inputs = []
-    for name, data in (("image", picture), ("text", b"some text")):
+    for name, data in (("image", image), ("text", b"some text")):
         tensor = triton.InferInput(name, [len(data)], "BYTES")
         tensor._raw_content = data
         inputs.append(tensor)
@@ -162,14 +162,14 @@ def test_three_inputs_of_the_document(documented):
     tensor = triton.InferInput("numpy", array.shape, "FP32")
     tensor.set_data_from_numpy(array)
     result = client.infer("reader", [*inputs, tensor])
-    expected = [(len(picture),), "BYTES", (9,), "BYTES", (2, 3), "FP32", (7, 5), "some text"]
+    expected = [(len(image),), "BYTES", (9,), "BYTES", (2, 3), "FP32", (7, 5), "some text"]
     assert raw_output(result, "seen").decode() == repr([*expected, array.tolist()])
     np.testing.assert_array_equal(result.as_numpy("array"), array * 2)
-    inputs[0]._raw_content = b"no picture"
-    with pytest.raises(InferenceServerException) as fault:
+    inputs[0]._raw_content = b"no image"
+    with pytest.raises(InferenceServerException) as caught:
         client.infer("reader", [*inputs, tensor])
-    assert "Error occurred during graph execution - UnidentifiedImageError: " in fault.value.message()
-    assert fault.value.status() == "StatusCode.INVALID_ARGUMENT"
+    assert "Error occurred during graph execution - UnidentifiedImageError: " in caught.value.message()
+    assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
 def test_text(examples):

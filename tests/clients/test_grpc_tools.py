@@ -30,14 +30,14 @@ def test_health(channel):
 
 
 def test_watched_health(channel):
-    """A watcher is told the state at once."""
+    """A watcher gets the state at once."""
     watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
     assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
     watch.cancel()
 
 
 def test_inference_by_reflection(channel):
-    """A call whose messages are made of what reflection tells."""
+    """A call whose messages are made of what reflection reports."""
     known = ProtoReflectionDescriptorDatabase(channel)
     assert SERVICE in known.get_services()
     # A pool of its own: the messages of other clients have the same names.

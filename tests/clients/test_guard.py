@@ -1,4 +1,4 @@
-"""How `make guard` judges figures; the counting itself is in `benches/guard`."""
+"""How `make guard` checks figures; the counting itself is in `benches/guard`."""
 
 import re
 import sys
@@ -34,7 +34,7 @@ def test_a_little_passes(capsys):
     assert "NOTICE" not in said.out
 
 
-def test_what_falls_is_told(capsys):
+def test_what_falls_is_reported(capsys):
     assert compare.report(STORED, now(instructions=90_000)) == 0
     assert "NOTICE: tiny: instructions have fallen from" in capsys.readouterr().out
 
@@ -44,15 +44,15 @@ def test_figures_that_are_not_stored_fail(capsys):
     assert "tiny: no figures are stored" in capsys.readouterr().err
     without = {"tiny": {}}
     missing = [f"tiny: {kind} are not stored" for kind in compare.FIGURES]
-    assert compare.judge(without, now())[0] == missing
+    assert compare.check(without, now())[0] == missing
 
 
 def test_figures_that_are_not_counted_fail():
     more = {**STORED, "gone": STORED["tiny"]}
-    assert compare.judge(more, now())[0] == ["gone: figures are stored, and nothing was counted"]
+    assert compare.check(more, now())[0] == ["gone: figures are stored, and nothing was counted"]
 
 
-def test_another_compiler_is_told(monkeypatch, tmp_path, capsys):
+def test_another_compiler_is_reported(monkeypatch, tmp_path, capsys):
     assert compare.other(MADE, dict(MADE)) is None
     file = tmp_path / "figures.json"
     file.write_text(compare.json.dumps({"made_with": MADE, "requests": STORED}))

@@ -197,7 +197,7 @@ def test_the_page_fits_in_a_browser(server, document, width, dark, tmp_path):
     try:
         page = browser.page(width, 844, dark=dark)
         page.open(server.url("/docs"))
-        page.picture(tmp_path / "docs.png")
+        page.screenshot(tmp_path / "docs.png")
         links = page.ask(
             "[...document.querySelectorAll('nav a')].map((it) => {"
             " const { left, right, height } = it.getBoundingClientRect();"
@@ -207,7 +207,7 @@ def test_the_page_fits_in_a_browser(server, document, width, dark, tmp_path):
         for name, left, right, height in links:
             assert 0 <= left < right <= width and height < 40, (name, left, right, height)
         assert page.ask("document.documentElement.scrollWidth") == width
-        assert page.faults() == []
+        assert page.errors() == []
     finally:
         browser.close()
 

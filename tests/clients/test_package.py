@@ -113,8 +113,8 @@ def test_the_installed_program_serves(root, environment, tmp_path):
         server = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
     try:
         wait_ready(server, log)
-        picture = f"@{FIXTURES}/images/star.png"
-        command = ["ovms", "infer", "classifier", "-i", picture, "--top", "1"]
+        image = f"@{FIXTURES}/images/star.png"
+        command = ["ovms", "infer", "classifier", "-i", image, "--top", "1"]
         answer = run(*command, "--url", f"localhost:{port}", env=environment)
         # The fourth of its shapes.
         assert answer.splitlines()[1].split()[:2] == ["1", "3"], answer

@@ -162,15 +162,15 @@ def test_ocr_of_other_requests(example):
 
 
 def test_ocr_of_an_empty_page(example):
-    """No text is told as such, in each API; the pipeline goes on."""
+    """No text is reported as such, in each API; the pipeline goes on."""
     server, client = example("ocr"), program("ocr")
     blank = {"image": np.full((1, 3, 640, 640), 255, np.float32)}
-    with pytest.raises(InferenceServerException, match=NOTHING) as fault:
+    with pytest.raises(InferenceServerException, match=NOTHING) as caught:
         APIS["kserve_grpc"](server, "ocr", blank)
-    assert fault.value.status() == "StatusCode.ABORTED"
-    with pytest.raises(InferenceServerException, match=NOTHING) as fault:
+    assert caught.value.status() == "StatusCode.ABORTED"
+    with pytest.raises(InferenceServerException, match=NOTHING) as caught:
         APIS["kserve_rest"](server, "ocr", blank)
-    assert fault.value.status() == "409"
+    assert caught.value.status() == "409"
     with pytest.raises(Exception, match=NOTHING):
         APIS["tfs_grpc"](server, "ocr", blank)
     url = server.url("/v1/models/ocr:predict")
@@ -221,23 +221,23 @@ def test_ocr_metadata(example):
 
 
 def crowd():
-    """A picture of whole numbers, so that sums are exact, and what is to be said of it."""
-    picture = np.random.default_rng(5).integers(0, 50, (1, 700, 900)).astype(np.float32)
+    """An image of whole numbers, so that sums are exact, and what is to be said of it."""
+    image = np.random.default_rng(5).integers(0, 50, (1, 700, 900)).astype(np.float32)
     for left, top, light in [(20, 10, 60), (300, 150, 90), (660, 400, 40)]:
-        picture[:, top : top + 200, left : left + 200] += light
-    return picture, faces.understand(picture, 4)
+        image[:, top : top + 200, left : left + 200] += light
+    return image, faces.understand(image, 4)
 
 
 @any_api
 def test_faces(example, api):
     """A mood for each face; and what all have in common, after a second gathering."""
     server = example("faces")
-    picture, want = crowd()
-    got = APIS[api](server, "faces", {"picture": picture})
+    image, want = crowd()
+    got = APIS[api](server, "faces", {"picture": image})
     assert set(got) == {"boxes", "moods"}
     assert got["boxes"].tolist() == want["boxes"].tolist()
     near(got["moods"], want["moods"])
-    got = APIS[api](server, "company", {"picture": picture})
+    got = APIS[api](server, "company", {"picture": image})
     assert got["dominant"].tolist() == want["dominant"].tolist()
     near(got["mean"], want["mean"])
 
@@ -255,12 +255,12 @@ def test_faces_gathered_in_the_response(example, configured):
         library["base_path"] = str(FIXTURES / "pipelines/faces" / library["base_path"])
     example("faces")  # builds them
     server = configured(config)
-    picture, want = crowd()
+    image, want = crowd()
     with triton_grpc.InferenceServerClient(server.grpc) as client:
         metadata = client.get_model_metadata("faces", as_json=True)
     (output,) = metadata["outputs"]
     assert output["shape"] == ["4", "3", "1", "50"]
-    near(only(APIS["kserve_grpc"](server, "faces", {"picture": picture})), want["landmarks"])
+    near(only(APIS["kserve_grpc"](server, "faces", {"picture": image})), want["landmarks"])
 
 
 def test_faces_client(example):
@@ -276,19 +276,19 @@ def test_faces_client(example):
 
 
 def test_too_few_faces(example):
-    """A picture with room for one does not have the four that are to be split."""
-    picture = np.zeros((1, 300, 300), np.float32)
+    """An image with room for one does not have the four that are to be split."""
+    image = np.zeros((1, 300, 300), np.float32)
     want = "Wrong dimension size. Should match demultiply count"
-    with pytest.raises(InferenceServerException, match=want) as fault:
-        APIS["kserve_grpc"](example("faces"), "faces", {"picture": picture})
-    assert fault.value.status() == "StatusCode.INTERNAL"
+    with pytest.raises(InferenceServerException, match=want) as caught:
+        APIS["kserve_grpc"](example("faces"), "faces", {"picture": image})
+    assert caught.value.status() == "StatusCode.INTERNAL"
 
 
 # OpenCV
 
 
 def test_opencv_before_a_model(configured, tmp_path):
-    """A picture of any size is resized by OpenCV and classified."""
+    """An image of any size is resized by OpenCV and classified."""
     nodes.compile_node("opencv_resize.cpp", tmp_path)
     server = configured(
         {
@@ -306,15 +306,15 @@ def test_opencv_before_a_model(configured, tmp_path):
             ],
             "pipeline_config_list": [
                 {
-                    "name": "pictures",
-                    "inputs": ["picture"],
+                    "name": "images",
+                    "inputs": ["image"],
                     "nodes": [
                         {
                             "name": "resize",
                             "type": "custom",
                             "library_name": "resize",
                             "params": {"height": "224", "width": "224"},
-                            "inputs": [connection("image", "request", "picture")],
+                            "inputs": [connection("image", "request", "image")],
                             "outputs": [{"data_item": "image", "alias": "resized"}],
                         },
                         {
@@ -332,10 +332,10 @@ def test_opencv_before_a_model(configured, tmp_path):
     )
     labels = make_classifier.labels()
     for name in ("star.jpg", "ring.png", "diamond.png"):
-        with Image.open(FIXTURES / "images" / name) as picture:
-            bgr = np.asarray(picture.convert("RGB"))[None, :, :, ::-1].copy()
+        with Image.open(FIXTURES / "images" / name) as image:
+            bgr = np.asarray(image.convert("RGB"))[None, :, :, ::-1].copy()
         for api in APIS:
-            scores = only(APIS[api](server, "pictures", {"picture": bgr}))
+            scores = only(APIS[api](server, "images", {"image": bgr}))
             assert scores.shape == (1, 10)
             assert labels[scores.argmax()] == name.partition(".")[0]
             assert scores.max() > 0.9

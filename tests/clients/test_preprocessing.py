@@ -67,8 +67,8 @@ def test_all_of_them_in_their_order(serve, transport):
 def test_metadata_is_that_of_requests(serve):
     """Clients see the type and the shape that they send."""
     server = serve(MODEL, *NORMALIZED)
-    told = requests.get(server.url(f"/v2/models/{MODEL}"), timeout=10).json()
-    assert told["inputs"] == [{"name": "input", "datatype": "UINT8", "shape": [1, 20, 30, 3]}]
+    metadata = requests.get(server.url(f"/v2/models/{MODEL}"), timeout=10).json()
+    assert metadata["inputs"] == [{"name": "input", "datatype": "UINT8", "shape": [1, 20, 30, 3]}]
 
 
 def test_rest_in_json(serve):

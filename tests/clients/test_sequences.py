@@ -42,7 +42,7 @@ def tensor(module, value, name="x", shape=(1, 4)):
     return made
 
 
-def told(result):
+def parts(result):
     """Total, id by output, and id by parameter of an answer."""
     response = result.get_response()
     if isinstance(response, dict):
@@ -60,7 +60,7 @@ def told(result):
 def test_triton_sequence(client, sequence):
     """Start, middle and end, by numbers and by texts."""
     client, module = client
-    infer = lambda value, **more: told(
+    infer = lambda value, **more: parts(
         client.infer(TOTAL, [tensor(module, value)], sequence_id=sequence, **more)
     )
     number = int(sequence)
@@ -81,7 +81,7 @@ def test_triton_sequence_of_one_request(client):
         result = client.infer(
             TOTAL, [tensor(module, value)], sequence_id=5, sequence_start=True, sequence_end=True
         )
-        assert told(result) == (value, 5, 5)
+        assert parts(result) == (value, 5, 5)
 
 
 def test_triton_errors(client):
@@ -169,7 +169,7 @@ def test_triton_grpc_async(server):
             for _ in range(8):
                 step, result, error = answers.get(timeout=30)
                 assert error is None, (sequence, step, str(error))
-                assert told(result) == ((2 << step) - 1, sequence, sequence)
+                assert parts(result) == ((2 << step) - 1, sequence, sequence)
 
 
 def test_triton_http_async(server):
@@ -187,7 +187,7 @@ def test_triton_http_async(server):
                 for sequence in range(101, 109)
             ]
             for sequence, call in zip(range(101, 109), calls, strict=True):
-                assert told(call.get_result()) == (sequence * (step + 1), sequence, sequence)
+                assert parts(call.get_result()) == (sequence * (step + 1), sequence, sequence)
 
 
 def test_speech(serve):
@@ -236,12 +236,12 @@ def test_across_protocols(server):
     with triton_grpc.InferenceServerClient(server.grpc) as client:
         one = [tensor(triton_grpc, 1)]
         started = client.infer(TOTAL, one, sequence_id=31, sequence_start=True)
-        assert told(started) == (1, 31, 31)
+        assert parts(started) == (1, 31, 31)
         body = {"inputs": {"x": [[1] * 4], "sequence_id": [31]}}
         middle = requests.post(url, json=body, timeout=10).json()
         assert middle == {"outputs": {"total": [[2] * 4], "sequence_id": [31]}}
         ended = client.infer(TOTAL, one, sequence_id="31", sequence_end=True)
-        assert told(ended) == (3, 31, "31")
+        assert parts(ended) == (3, 31, "31")
 
 
 def test_metrics(server):

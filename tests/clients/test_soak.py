@@ -20,11 +20,11 @@ COMMAND = [sys.executable, str(ROOT / "tests/soak/soak.py")]
 
 def test_a_minute_of_everything(tmp_path):
     """Each answer is right, whatever is changed or broken meanwhile."""
-    told = tmp_path / "soak.json"
-    command = [*COMMAND, "--seconds", "60", "--memory", "40", "--json", str(told)]
+    path = tmp_path / "soak.json"
+    command = [*COMMAND, "--seconds", "60", "--memory", "40", "--json", str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    report = json.loads(told.read_text())
+    report = json.loads(path.read_text())
     assert report["passed"] and not report["errors"]
     assert all(kind["done"] for kind in report["kinds"].values())
     assert report["sequences"]["steps"] > 100

@@ -271,7 +271,7 @@ def test_configuration_file(s3, serve_from, tmp_path):
         ("s3://127.0.0.1:9/models/dummy", KEYS, "cannot reach http://127.0.0.1:9"),
     ],
 )
-def test_faults_end_the_start(s3, serve_from, base_path, environment, text):
+def test_errors_end_the_start(s3, serve_from, base_path, environment, text):
     """A base path that cannot be read ends the start within seconds, in words."""
     if "127.0.0.1" not in base_path:
         environment = environment | {"S3_ENDPOINT": f"http://127.0.0.1:{s3.port}"}

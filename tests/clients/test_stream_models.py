@@ -78,7 +78,7 @@ def test_answers_are_the_last_where_a_client_asks(serve, stream):
     assert not opened.next().get_response().parameters
 
 
-def test_a_wrong_request_is_told_and_the_stream_goes_on(serve, stream):
+def test_a_wrong_request_is_reported_and_the_stream_goes_on(serve, stream):
     """Errors are those of the request; they have no status."""
     opened = stream(serve("dummy"))
     opened.send("dummy", "b", ones())
@@ -155,7 +155,7 @@ def test_compressed_requests(serve, stream):
 
 
 def test_an_empty_request(serve):
-    """What has no inputs is a fault of the model's, told on the stream."""
+    """What has no inputs is an error of the model's, reported on the stream."""
     with grpc.insecure_channel(serve("dummy").grpc) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = service_pb2.ModelInferRequest(model_name="dummy")

@@ -127,7 +127,7 @@ def test_asyncio(serve):
     assert asyncio.run(infer()) == [[[1.0] * 10]] * 20
 
 
-def fault(call):
+def failure(call):
     """Status and text of a call that must fail."""
     with pytest.raises(InferenceServerException) as caught:
         call()
@@ -138,41 +138,41 @@ def test_errors(client):
     """Codes and texts reach the user of the client."""
     dummy = client("dummy")
     good = tensor("b", "FP32", np.zeros((1, 10), np.float32))
-    assert fault(lambda: dummy.infer("stranger", [good])) == (
+    assert failure(lambda: dummy.infer("stranger", [good])) == (
         "StatusCode.NOT_FOUND",
         "Model with requested name is not found",
     )
-    assert fault(lambda: dummy.infer("dummy", [good], model_version="2")) == (
+    assert failure(lambda: dummy.infer("dummy", [good], model_version="2")) == (
         "StatusCode.NOT_FOUND",
         "Model with requested version is not found",
     )
     wide = tensor("b", "FP32", np.zeros((1, 11), np.float32))
-    assert fault(lambda: dummy.infer("dummy", [wide])) == (
+    assert failure(lambda: dummy.infer("dummy", [wide])) == (
         "StatusCode.INVALID_ARGUMENT",
         "Invalid input shape - Expected: (1,10); Actual: (1,11); input name: b",
     )
     whole = tensor("b", "INT32", np.zeros((1, 10), np.int32))
-    assert fault(lambda: dummy.infer("dummy", [whole])) == (
+    assert failure(lambda: dummy.infer("dummy", [whole])) == (
         "StatusCode.INVALID_ARGUMENT",
         "Invalid input precision - Expected: FP32; Actual: INT32; input name: b",
     )
     outputs = [triton.InferRequestedOutput("c")]
-    assert fault(lambda: dummy.infer("dummy", [good], outputs=outputs)) == (
+    assert failure(lambda: dummy.infer("dummy", [good], outputs=outputs)) == (
         "StatusCode.INVALID_ARGUMENT",
         "Invalid output name - Requested output: c; the model has: a",
     )
-    assert fault(lambda: dummy.get_model_metadata("stranger"))[0] == "StatusCode.NOT_FOUND"
+    assert failure(lambda: dummy.get_model_metadata("stranger"))[0] == "StatusCode.NOT_FOUND"
 
 
 def test_deadline(serve):
-    """A deadline that passes is the client's to tell, and the server serves on."""
+    """A deadline that passes is the client's to report, and the server serves on."""
     server = serve("busy")
     with triton.InferenceServerClient(server.grpc) as busy:
         inputs = [
             tensor("steps", "INT64", np.array([200_000])),
             tensor("x", "FP32", np.ones((64, 64), np.float32)),
         ]
-        status, _ = fault(lambda: busy.infer("busy", inputs, client_timeout=0.2))
+        status, _ = failure(lambda: busy.infer("busy", inputs, client_timeout=0.2))
         assert status == "StatusCode.DEADLINE_EXCEEDED"
         inputs[0] = tensor("steps", "INT64", np.array([1]))
         assert busy.infer("busy", inputs).as_numpy("y").tolist() == [[1.0] * 64] * 64

@@ -128,7 +128,7 @@ def test_asyncio(serve):
     assert asyncio.run(infer()) == [[[1.0] * 10]] * 20
 
 
-def fault(call):
+def failure(call):
     """Status and text of a call that must fail."""
     with pytest.raises(InferenceServerException) as caught:
         call()
@@ -139,20 +139,20 @@ def test_errors(client):
     """Codes and texts reach the user of the client."""
     dummy = client("dummy")
     good = tensor("b", "FP32", np.zeros((1, 10), np.float32))
-    assert fault(lambda: dummy.infer("stranger", [good])) == (
+    assert failure(lambda: dummy.infer("stranger", [good])) == (
         "404",
         "Model with requested name is not found",
     )
     wide = tensor("b", "FP32", np.zeros((1, 11), np.float32))
-    assert fault(lambda: dummy.infer("dummy", [wide])) == (
+    assert failure(lambda: dummy.infer("dummy", [wide])) == (
         "400",
         "Invalid input shape - Expected: (1,10); Actual: (1,11); input name: b",
     )
-    status, text = fault(
+    status, text = failure(
         lambda: dummy.infer("dummy", [good], request_compression_algorithm="deflate")
     )
     assert (status, text) == (
         "400",
         "Content-Encoding deflate is not supported; send gzip or no encoding",
     )
-    assert fault(lambda: dummy.get_model_metadata("stranger"))[0] == "404"
+    assert failure(lambda: dummy.get_model_metadata("stranger"))[0] == "404"

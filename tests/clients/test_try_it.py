@@ -85,12 +85,12 @@ def answer(page):
 def pasted(page, folder, *having):
     """What the lines for curl and for Python print."""
     curl, python = (lines(page, of, text) for of, text in zip(("curl", "python"), having))
-    told = []
+    printed = []
     for command in (["sh", "-c", curl], [sys.executable, "-c", python]):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
-        told.append(done.stdout)
-    return told
+        printed.append(done.stdout)
+    return printed
 
 
 def test_values(server, browser, tmp_path):
@@ -112,7 +112,7 @@ def test_values(server, browser, tmp_path):
       values.dispatchEvent(new Event('input', { bubbles: true }));
     })()""")
     assert "values are JSON" in send(page)
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_zeros_of_any_size_and_halves(server, browser, tmp_path):
@@ -129,12 +129,12 @@ def test_zeros_of_any_size_and_halves(server, browser, tmp_path):
       return base64(bytes);
     })()""")
     (tmp_path / "classifier.request").write_bytes(base64.b64decode(body))
-    told, python = pasted(page, tmp_path, "classifier.request", "np.zeros")
-    scores = json.loads(told)["outputs"][0]["data"]
+    printed, python = pasted(page, tmp_path, "classifier.request", "np.zeros")
+    scores = json.loads(printed)["outputs"][0]["data"]
     assert abs(sum(scores) - 1) < 1e-3 and "scores" in python
     page = opened(server, browser, "passthrough_f16")
     assert send(page).startswith("Answered in "), page.ask("document.body.textContent")
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_an_image_decoded_by_the_server(server, browser, tmp_path):
@@ -148,7 +148,7 @@ def test_an_image_decoded_by_the_server(server, browser, tmp_path):
     curl, python = pasted(page, tmp_path, "base64", "my star.png")
     assert 234 in json.loads(curl)["out"]
     assert "234" in python
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_an_image_decoded_by_the_browser(server, browser, tmp_path):
@@ -164,7 +164,7 @@ def test_an_image_decoded_by_the_browser(server, browser, tmp_path):
     done = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert "scores" in done.stdout
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_a_text(server, browser, tmp_path):
@@ -196,7 +196,7 @@ def test_a_stream(server, browser, tmp_path):
     curl, python = pasted(page, tmp_path, "the model", "the model")
     assert curl.count("data: ") == len(events)
     assert "waits" in python and "picture" in python
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def sound(path):
@@ -228,7 +228,7 @@ def test_a_sound_in_steps(server, browser, tmp_path):
     # Nothing is left behind.
     state = page.ask("fetch('/dashboard/state?name=vad').then((it) => it.json())")
     assert state["servables"][0]["sequences"] == 0
-    assert page.faults() == []
+    assert page.errors() == []
 
 
 def test_the_microphone(server, browser):
@@ -242,7 +242,7 @@ def test_the_microphone(server, browser):
     state = page.ask("fetch('/dashboard/state?name=vad').then((it) => it.json())")
     assert state["servables"][0]["sequences"] == 0
     # Its successor needs a script of its own, which the policy of the page does not allow.
-    assert all("ScriptProcessorNode is deprecated" in fault for fault in page.faults())
+    assert all("ScriptProcessorNode is deprecated" in error for error in page.errors())
 
 
 def test_steps_by_hand(server, browser):
@@ -269,14 +269,14 @@ def test_it_fits(server, browser, name, size, dark, tmp_path):
     assert page.ask("document.documentElement.scrollWidth") == width
     wide = page.ask(
         "[...document.querySelectorAll('main *')].filter((it) =>"
-        " !it.closest('.picture, pre, .wide, [hidden]')"
+        " !it.closest('.diagram, pre, .wide, [hidden]')"
         f" && it.getBoundingClientRect().right > {width} + .5).map((it) => it.outerHTML)"
     )
     assert wide == []
     labelled = "[...document.querySelectorAll('main button, main input, main select, main textarea')]"
     assert page.ask(f"{labelled}.every((it) => it.textContent || it.labels.length || it.ariaLabel)")
-    page.picture(tmp_path / "page.png")
-    assert page.faults() == []
+    page.screenshot(tmp_path / "page.png")
+    assert page.errors() == []
 
 
 def test_functions(server, browser):

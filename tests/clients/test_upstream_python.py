@@ -34,7 +34,7 @@ def skeleton():
 
 
 def template():
-    """The node whose names are what `initialize` is told."""
+    """The node whose names are what `initialize` is given."""
     node_options = '  node_options: {\n    [type.googleapis.com / mediapipe.PythonExecutorCalculatorOptions]: {\n'
     node_options += '      handler_path: "/ovms/workspace/model.py"\n    }\n  }\n'
     calculator = '  calculator: "PythonExecutorCalculator"\n  input_side_packet: "PYTHON_NODE_RESOURCES:py"\n'
@@ -70,8 +70,8 @@ def execute_regular():
 
 def buffer_protocol():
     """The function that looks at two inputs; its last `...` says what it has seen."""
-    told = "    " + RETURN.format("(input_tensor_bytes, input_tensor_ndarray)")
-    text = filled(printed("python/buffer_protocol.py") + METHOD, ("...\n", "pass\n"), ("    ...\n", told))
+    last = "    " + RETURN.format("(input_tensor_bytes, input_tensor_ndarray)")
+    text = filled(printed("python/buffer_protocol.py") + METHOD, ("...\n", "pass\n"), ("    ...\n", last))
     return IMPORT + text
 
 
@@ -119,9 +119,9 @@ def three_inputs():
 
 def three_inputs_model(*changes):
     """Its handler; the last `...` says what it made of them."""
-    told = "        " + RETURN.format("(image.size, text, ndarray.dtype.str, ndarray.tolist())")
+    last = "        " + RETURN.format("(image.size, text, ndarray.dtype.str, ndarray.tolist())")
     text = printed("python/model.py")
-    return filled(text, ("...\nclass", "class"), ("        ...\n", told), *changes)
+    return filled(text, ("...\nclass", "class"), ("        ...\n", last), *changes)
 
 
 def regular_mode():
@@ -172,8 +172,8 @@ def server(running, tmp_path_factory):
     work.add("attributes", BASIC_GRAPH, model=ATTRIBUTES)
     work.add("python_graph", printed("python/chain.pbtxt"), incrementer=incrementer())
     # By the name in the client.
-    mended = "bytes(image_data)", "bytes(image_input)"
-    work.add("model_name", three_inputs(), model=three_inputs_model(mended))
+    fixed = "bytes(image_data)", "bytes(image_input)"
+    work.add("model_name", three_inputs(), model=three_inputs_model(fixed))
     work.add("model_name_as_printed", three_inputs(), model=three_inputs_model())
     graph = SESSION + printed("python/converters.pbtxt")
     work.add("converters", graph, preprocess=PREPROCESS, postprocess=POSTPROCESS)
@@ -197,7 +197,7 @@ def infer(server, graph, *inputs):
     return {it.name: (it.datatype, list(it.shape), data) for it, data in outputs}
 
 
-def told(server, graph, *inputs):
+def seen_by(server, graph, *inputs):
     """What a handler says that it has seen."""
     return eval(infer(server, graph, *inputs)["output"][2], {"array": np.array, "float32": np.float32})
 
@@ -220,8 +220,8 @@ def test_skeleton(running, tmp_path):
 
 
 def test_template(server):
-    """What `initialize` is told: the table's keys, and the one that the incrementer asks for."""
-    kwargs = told(server, "template", raw("a", b""), raw("b", b""))
+    """What `initialize` is given: the table's keys, and the one that the incrementer asks for."""
+    kwargs = seen_by(server, "template", raw("a", b""), raw("b", b""))
     folder = kwargs.pop("base_path")
     assert folder.endswith("/template")
     outputs = ["output", "other"]
@@ -238,7 +238,7 @@ def test_regular(server, graph):
 def test_buffer_protocol(server):
     """The bytes of the first input, and the second as an array."""
     inputs = raw("a", b"bytes"), raw("b", struct.pack("<2f", 1, 2), "FP32", [1, 2]), raw("c", b"")
-    seen, array = told(server, "buffer_protocol", *inputs)
+    seen, array = seen_by(server, "buffer_protocol", *inputs)
     assert (seen, array.tolist()) == (b"bytes", [[1, 2]])
 
 
@@ -260,7 +260,7 @@ def test_basic(server):
 
 def test_tags(server):
     """Inputs are in the order of their tags, neither in that of the file nor of the request."""
-    seen = told(server, "tags", raw("c", b"3"), raw("b", b"2"), raw("a", b"1"))
+    seen = seen_by(server, "tags", raw("c", b"3"), raw("b", b"2"), raw("a", b"1"))
     assert seen == [("a", b"1"), ("b", b"2"), ("c", b"3")]
 
 
@@ -272,7 +272,7 @@ def test_bytes_have_their_lengths(server):
     tensor = triton.InferInput("input", [3], "BYTES")
     tensor._input.contents.bytes_contents.extend(elements)
     want = ("input", "BYTES", (3,), "B", (len(framed),), len(framed), framed)
-    assert told(server, "attributes", tensor) == want
+    assert seen_by(server, "attributes", tensor) == want
     tensor = triton_http.InferInput("input", [3], "BYTES")
     tensor.set_data_from_numpy(np.array(elements, np.object_), binary_data=False)
     with triton_http.InferenceServerClient(server.rest) as client:
@@ -285,7 +285,7 @@ def test_a_type_of_ones_own(server):
     """The shape is as the request says, and the buffer's that of its bytes."""
     data = b"null0terminated0string0"
     tensor = raw("input", data, "my_string", [3])
-    assert told(server, "attributes", tensor) == ("input", "my_string", (3,), "B", (23,), 23, data)
+    assert seen_by(server, "attributes", tensor) == ("input", "my_string", (3,), "B", (23,), 23, data)
 
 
 def test_chain(server):
@@ -309,7 +309,7 @@ def test_status_and_metadata(server):
 
 
 def test_client(server, tmp_path, monkeypatch):
-    """A picture, a text and an array; the client has FP64 numbers where it says FP32, which Triton refuses."""
+    """An image, a text and an array; the client has FP64 numbers where it says FP32, which Triton refuses."""
     file = BytesIO()
     Image.new("RGB", (7, 5), (1, 2, 3)).save(file, "PNG")
     (tmp_path / "image_path").write_bytes(file.getvalue())
@@ -320,7 +320,7 @@ def test_client(server, tmp_path, monkeypatch):
     client = filled(client, ("[4.0, 5.0, 6.0]])", "[4.0, 5.0, 6.0]], np.float32)"))
     seen = run(client, np=np)["results"].as_numpy("output").tobytes()
     assert eval(seen) == ((7, 5), "some text", "<f4", [[1, 2, 3], [4, 5, 6]])
-    # As printed the handler opens a picture by a name that it does not have.
+    # As printed the handler opens an image by a name that it does not have.
     with pytest.raises(InferenceServerException, match="NameError: name 'image_data' is not defined"):
         run(moved(client, '"model_name"', '"model_name_as_printed"'), np=np)
 

@@ -23,14 +23,14 @@ DATA = '"""\nAdd inputs with data to infer\n"""\n'
 def docker_run(name, folder):
     """Let a shell run what is printed; gives what `docker run` is to start the server with.
 
-    In its place a function tells its arguments. Those behind the image's name are for the server; what
+    In its place a function prints its arguments. Those behind the image's name are for the server; what
     `-v` mounts is at another path here.
     """
     script = 'docker() { printf "%s\\n" "$@"; }\n' + printed(name)
     command = ["sh", "-eu", "-c", script]
-    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-    before, image, arguments = told.partition(f"\n{IMAGE}\n")
-    assert image, told
+    listed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    before, image, arguments = listed.partition(f"\n{IMAGE}\n")
+    assert image, listed
     before = before.split("\n")
     assert before[0] == "run"
     options = [before[i + 1] for i, word in enumerate(before) if word == "-v"]
@@ -148,15 +148,15 @@ def test_grpc_client(stateful_model, tensorflow, start):
     assert (known["sequence_id"], total(known)) == (sequence, [[2] * 4])
     known = example.call(END, sequence)
     assert (known["sequence_id"], total(known)) == (sequence, [[3] * 4])
-    with pytest.raises(grpc.RpcError) as fault:
+    with pytest.raises(grpc.RpcError) as caught:
         example.call(MIDDLE, sequence)
-    assert fault.value.code() == grpc.StatusCode.NOT_FOUND
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
     # From the first line to the last it is the end of sequence 10.
     example.call(STARTS[0])
     assert total(run(example.text)) == [[2] * 4]
-    with pytest.raises(grpc.RpcError) as fault:
+    with pytest.raises(grpc.RpcError) as caught:
         run(example.text)
-    assert fault.value.code() == grpc.StatusCode.NOT_FOUND
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -165,17 +165,17 @@ def test_rest_client(stateful_model, start):
     address = "localhost:5555", f"http://{stateful_model.rest}"
     example = Example("stateful/rest_client.py", address, 'inputs["x"] = [[1] * 4]\n')
 
-    def told(known):
+    def parts(known):
         (sequence,) = known["sequence_id"]
         return sequence, known["response_body"]["outputs"]["total"]
 
-    sequence, total = told(example.call(start))
+    sequence, total = parts(example.call(start))
     assert (sequence == 10) == (start == STARTS[0])
     assert total == [[1] * 4]
-    assert told(example.call(MIDDLE, sequence)) == (sequence, [[2] * 4])
-    assert told(example.call(END, sequence)) == (sequence, [[3] * 4])
+    assert parts(example.call(MIDDLE, sequence)) == (sequence, [[2] * 4])
+    assert parts(example.call(END, sequence)) == (sequence, [[3] * 4])
     # What is no answer of a model has no outputs.
     with pytest.raises(KeyError, match="outputs"):
         example.call(MIDDLE, sequence)
     example.call(STARTS[0])
-    assert told(run(example.text)) == (10, [[2] * 4])
+    assert parts(run(example.text)) == (10, [[2] * 4])

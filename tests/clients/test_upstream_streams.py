@@ -113,7 +113,7 @@ def test_ten_sets(stream):
 
 
 def test_incomplete_inputs(stream):
-    """Labels once, and then pictures."""
+    """Labels once, and then images."""
     client, came = stream
     sent = [("labels", b"cats"), ("image", b"one"), ("image", b"two"), ("labels", b"dogs"), ("image", b"three")]
     for name, data in sent:
@@ -146,7 +146,7 @@ def test_times(server):
 
 
 def test_service(server):
-    """Reflection tells both calls as printed."""
+    """Reflection reports both calls as printed."""
     calls = re.findall(
         r"rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\) {}", printed("streaming/service.proto")
     )

@@ -1,4 +1,4 @@
-"""The mixed load of the soak: requests of all kinds, each answer compared with the right one, and faults."""
+"""The mixed load of the soak: requests of all kinds, each answer compared with the right one, and failures."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ LIFE = 31.0
 
 
 class Kind:
-    """What was done of a kind of request or fault, and what was wrong."""
+    """What was done of a kind of request or failure, and what was wrong."""
 
     def __init__(self):
         self.done, self.failed, self.longest = 0, 0, 0.0
@@ -74,7 +74,7 @@ class Mixed(Nearby):
             (self.mortal, 1, 0.05),
             *self.nearby(),
         ]
-        faults = [
+        failures = [
             (self.bad_request, 1, 0.1),
             (self.oversized, 1, 1.0),
             (self.vanishing, 1, 0.3),
@@ -82,7 +82,7 @@ class Mixed(Nearby):
         ]
         changes = [(self.changes, 1, 4.0)]
         self.tasks = [
-            asyncio.create_task(self.repeat(what, pause)) for what, count, pause in loads + faults + changes for _ in range(count)
+            asyncio.create_task(self.repeat(what, pause)) for what, count, pause in loads + failures + changes for _ in range(count)
         ]
 
     async def repeat(self, what, pause):
@@ -254,12 +254,12 @@ class Mixed(Nearby):
             came = await self.infer("mortal", "text", b"alive", "UINT8")
             assert came == b"ALIVE", came
         except grpc.aio.AioRpcError as error:
-            is_told = "worker of graph mortal was killed by SIGKILL" in error.details()
+            is_named = "worker of graph mortal was killed by SIGKILL" in error.details()
             is_soon = begun - self.killed < 5.0
-            if error.code() != grpc.StatusCode.UNAVAILABLE or not is_told or not is_soon:
+            if error.code() != grpc.StatusCode.UNAVAILABLE or not is_named or not is_soon:
                 raise
 
-    # Faults, each with what has to come of it.
+    # Failures, each with what has to come of it.
 
     async def kill_worker(self):
         """A Python worker is killed, and another one takes its place."""

@@ -184,7 +184,7 @@ class Served:
         await self.changed()
 
     async def break_model(self):
-        """A version comes whose file ends in the middle; then it is mended, serves, and goes."""
+        """A version comes whose file ends in the middle; then it is fixed, serves, and goes."""
         new, good = self.folder / "fragile/2", self.folder / "fragile/1"
         shutil.copytree(good, new)
         whole = (good / "model.xml").read_text()

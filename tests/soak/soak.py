@@ -1,9 +1,9 @@
-"""The soak: everything at once on one server, for an hour, with changes and faults; answers are right, and memory flat.
+"""The soak: everything at once on one server, for an hour, with changes and failures; answers are right, and memory flat.
 
     python soak.py --seconds 3600 --chaos 600 --json soak.json
 
 Requests over all APIs, batches, shared memory, Unix sockets, sequences, pipelines, Python graphs, and streams go on while models and graphs are loaded anew, a
-model file is broken and mended, Python workers are killed, and clients send what is wrong or leave. Beside that, for
+model file is broken and fixed, Python workers are killed, and clients send what is wrong or leave. Beside that, for
 the first part of the time, tests/chaos runs. It ends with 1 if an answer was wrong, a request failed that had no reason
 to, or the memory of the server and its workers grew by more than the limit after the first sixth of the time.
 """
@@ -88,16 +88,16 @@ class Soak:
     async def watch(self):
         """Take memory at times, until the time is over."""
         begun, seconds = time.monotonic(), self.options.seconds
-        told = begun
+        shown = begun
         while (now := time.monotonic()) - begun < seconds:
             assert self.served.process.popen.poll() is None, f"the server has ended: {self.served.process.tail()}"
             self.samples.append((round(now - begun, 1), *self.served.memory(), self.served.files()))
-            if now - told > 60:
-                told = now
-                self.tell()
+            if now - shown > 60:
+                shown = now
+                self.progress()
             await asyncio.sleep(min(seconds / SAMPLES, seconds + begun - now))
 
-    def tell(self):
+    def progress(self):
         """A line about how it goes."""
         at, server, workers, files = self.samples[-1]
         kinds = self.mixed.kinds.values()

@@ -6,7 +6,7 @@ LIMIT = 300.0  # seconds for a command
 
 
 def run(*command, cwd=None):
-    """Run a command; what it says is told if it fails."""
+    """Run a command; what it says is printed if it fails."""
     command = [str(part) for part in command]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode != 0:

@@ -4,7 +4,7 @@
 
 A program that the system has is left to it. Otherwise Debian's packages, with those that they need and the
 system lacks, are unpacked into FOLDER, and FOLDER/bin/NAME starts the program. One that
-cannot be had is told in a line, and its tests are skipped; that is no failure of this script.
+cannot be had is named in a line, and its tests are skipped; that is no failure of this script.
 """
 
 import os

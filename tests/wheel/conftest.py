@@ -48,7 +48,7 @@ class Debian:
 
     @contextmanager
     def serving(self, *command):
-        """A server that is ready, and that ends well when it is told to."""
+        """A server that is ready, and that ends well when it is asked to."""
         log = self.root / "tmp/log"
         with log.open("wb") as out:
             server = subprocess.Popen(self.enter(*command), stdout=out, stderr=subprocess.STDOUT)

@@ -545,7 +545,7 @@ fn pipelines() -> Vec<Spec> {
 /// Kinds of attack, each with its description.
 pub(crate) const ATTACKS: [(&str, &str); 9] = [
     ("packed", "200 KB of gzip that are 200 MB"),
-    ("pictures", "small images that claim 8000 by 8000 pixels"),
+    ("images", "small images that claim 8000 by 8000 pixels"),
     (
         "windows",
         "packed requests for 1.5 MB each whose answers nobody takes",

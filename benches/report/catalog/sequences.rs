@@ -59,7 +59,7 @@ pub(super) fn sequences() -> Vec<Spec> {
         ("sequences-500", 500, "parameters", 16, 5.0),
     ] {
         let text = format!(
-            "a request in one of {sequences} sequences, told by {reported}, {clients} client{}: server CPU \
+            "a request in one of {sequences} sequences, identified by {reported}, {clients} client{}: server CPU \
              beyond that of the same request without",
             if clients == 1 { "" } else { "s" }
         );

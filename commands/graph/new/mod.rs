@@ -179,7 +179,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
             place.display()
         ));
     }
-    tell(&scaffold, &folder, &config, &files, format)
+    show(&scaffold, &folder, &config, &files, format)
 }
 
 /// Returns inputs and outputs: the given ones, else the model's, else one of each.
@@ -223,7 +223,7 @@ fn ends(
 }
 
 /// Reports the written files and the next steps.
-fn tell(
+fn show(
     of: &Scaffold,
     folder: &Path,
     config: &Path,

@@ -85,7 +85,7 @@ mod tests {
     use crate::ui::OutputFormat;
 
     #[test]
-    fn a_format_with_a_typing_error_is_told() {
+    fn a_format_with_a_typing_error_is_reported() {
         let note = meant("jsn");
         assert!(note.ends_with("; did you mean `--output json`?"), "{note}");
         let note = meant("token");

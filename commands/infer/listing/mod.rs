@@ -335,7 +335,7 @@ impl Inspection {
             };
             let reload_failure = match (self.question, &server) {
                 (Question::Status, Some(server)) => server.reload_failure.clone(),
-                // The state of the model is worth telling without.
+                // The state of the model is worth printing without.
                 (Question::Status, None) if self.model.is_some() => {
                     let server = client.server_metadata().await.ok().flatten();
                     server.and_then(|server| server.reload_failure)
@@ -369,7 +369,7 @@ impl Inspection {
     async fn all(&self, client: &Client) -> Result<(Option<ServerMetadata>, Models), ClientError> {
         let models = client.models().await?;
         let server = match client.server_metadata().await {
-            // What the models are is worth telling all the same.
+            // What the models are is worth printing all the same.
             Err(ClientError::Refused(_)) => None,
             server => server?,
         };

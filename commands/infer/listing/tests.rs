@@ -162,7 +162,7 @@ fn all_models_come_with_the_server() {
 }
 
 #[test]
-fn a_failed_reload_is_told_with_the_states() {
+fn a_failed_reload_is_reported_with_the_states() {
     let models = vec![
         status("bert", vec![version("1", "READY", None, "")]),
         status(
@@ -207,7 +207,7 @@ fn the_metadata_of_one_model_is_a_table_for_inputs_and_one_for_outputs() {
 
     output  datatype  shape
     logits  FP32      (-1,1000)
-    stream  not told  ()
+    stream  unknown   ()
     ");
     insta::assert_snapshot!(listing.json(), @r#"{"api":"kserve-grpc","server":null,"models":[{"name":"resnet","versions":["1","2"],"platform":"OpenVINO","inputs":[{"name":"pixels","datatype":"FP32","shape":[-1,3,224,224]}],"outputs":[{"name":"logits","datatype":"FP32","shape":[-1,1000]},{"name":"stream","datatype":"INVALID","shape":[]}],"error":null}]}"#);
 }
@@ -224,7 +224,7 @@ fn the_metadata_of_all_models_is_a_row_for_each_tensor() {
     bert    -       -       -         -
     resnet  input   pixels  FP32      (-1,3,224,224)
     resnet  output  logits  FP32      (-1,1000)
-    resnet  output  stream  not told  ()
+    resnet  output  stream  unknown   ()
     ");
     insta::assert_snapshot!(listing.json(), @r#"{"api":"kserve-grpc","server":{"name":"OpenVINO Model Server","version":"1.2","ready":false},"models":[{"name":"bert","versions":[],"platform":null,"inputs":[],"outputs":[],"error":"UNAVAILABLE: Model with requested version is not loaded yet"},{"name":"resnet","versions":["1"],"platform":"OpenVINO","inputs":[{"name":"pixels","datatype":"FP32","shape":[-1,3,224,224]}],"outputs":[{"name":"logits","datatype":"FP32","shape":[-1,1000]},{"name":"stream","datatype":"INVALID","shape":[]}],"error":null}]}"#);
 }

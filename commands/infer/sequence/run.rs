@@ -58,7 +58,7 @@ pub(in crate::infer) async fn one(
     };
     let answer = session.send(request.inputs.clone(), control).await;
     let answer = answer.map_err(sequence::explain_step)?;
-    tell_if_unreported(&session);
+    warn_if_unreported(&session);
     let id = session.id();
     let saved = files.save(client, &request.model, id).await;
     saved.map_err(|failure| failure.hint(format!("sequence {id} is open: {}", to_go_on(id))))?;
@@ -168,7 +168,7 @@ impl Run<'_> {
         };
         if let Err(failure) = sent {
             let is_of = |text: &str| failure.message().contains(text);
-            let told = if is_of(sequence::DAMAGED_STORE) {
+            let hint = if is_of(sequence::DAMAGED_STORE) {
                 None
             } else if self.stays_open {
                 self.left_open()
@@ -179,7 +179,7 @@ impl Run<'_> {
             } else {
                 self.end_somehow().await
             };
-            let failure = failure.may_hint(told);
+            let failure = failure.may_hint(hint);
             return match failure.kind() {
                 FailureKind::Interrupted => self.cut_short(failure),
                 _ => Err(failure),
@@ -209,7 +209,7 @@ impl Run<'_> {
             let text = format!("Sequence {id} is open: {}.", to_go_on(id));
             match self.is_id_known {
                 true => ui::note(&text),
-                // Nothing else may tell it.
+                // Nothing else may print it.
                 false => ui::warn(&text),
             }
         }
@@ -219,7 +219,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what the steps before Ctrl-C have come to, with the failure that is told below it.
+    /// Returns what the steps before Ctrl-C have come to, with the failure that is printed below it.
     fn cut_short(self, failure: Failure) -> Result<Option<Whole>, Failure> {
         let (id, pace) = (self.session.id(), self.bar.pace(self.done));
         drop(self.bar);
@@ -263,7 +263,7 @@ impl Run<'_> {
             self.pending = None;
             self.done += 1;
             if self.done == 1 {
-                tell_if_unreported(&self.session);
+                warn_if_unreported(&self.session);
             }
             self.bar.count(self.done, "");
             let id = self.session.id();
@@ -361,12 +361,12 @@ impl Run<'_> {
         let model = ui::shell_word(self.feed.model_name());
         format!(
             ": `--sequence --continue --sequence-id {id}` goes on with it, from {next} on, or from the one \
-             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, tells the steps that it has run"
+             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, shows the steps that it has run"
         )
     }
 }
 
-/// Returns the answers to all steps as one; what is left to be told if there are none.
+/// Returns the answers to all steps as one; what is left to be reported if there are none.
 fn whole(
     stack: Stack,
     id: u64,
@@ -398,11 +398,11 @@ fn to_go_on(id: u64) -> String {
 }
 
 /// Warns if the server seems to ignore sequences.
-fn tell_if_unreported(session: &SequenceClient<'_>) {
+fn warn_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
         let hint = sequence::STATEFUL;
         ui::warn(&format!(
-            "The answers do not tell the id of the sequence: {hint}"
+            "The answers do not have the id of the sequence: {hint}"
         ));
     }
 }

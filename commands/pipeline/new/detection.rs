@@ -150,7 +150,11 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
         format!("ovms serve --config-path {config} --port 9000"),
         format!("ovms infer {name} -i @IMAGE.png"),
     ];
-    stdout.print(&written_files::reported(&files, &next, args.output.output()))
+    stdout.print(&written_files::reported(
+        &files,
+        &next,
+        args.output.output(),
+    ))
 }
 
 /// Writes the configuration file.

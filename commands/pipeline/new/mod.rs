@@ -173,7 +173,7 @@ fn pipeline(
     weave: impl FnOnce(&[&WiredModel]) -> Result<Wiring, Failure>,
 ) -> Result<(), Failure> {
     if of.output.is_json() && of.out.is_none() {
-        let text = "`--output json` tells what was written, and without a file nothing is";
+        let text = "`--output json` reports what was written, and without a file nothing is";
         return Err(Failure::usage(text).hint("name the file with `-o FILE`"));
     }
     let mut stdout = StdoutGuard::take()?;

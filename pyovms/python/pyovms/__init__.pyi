@@ -43,8 +43,8 @@ class Tensor:
         data: its contents; `buffer` is another name of this argument. A list of texts makes a tensor of BYTES. An
             array of NumPy whose elements are texts does not: it is sent as it lies in memory, with its format as the
             datatype; give `array.tolist()`.
-        shape: what `Tensor.shape` tells instead of the shape of the data; nothing is reshaped, or compared.
-        datatype: what `Tensor.datatype` tells instead of the type of the data; nothing is converted.
+        shape: what `Tensor.shape` reports instead of the shape of the data; nothing is reshaped, or compared.
+        datatype: what `Tensor.datatype` reports instead of the type of the data; nothing is converted.
         """
 
     @property
@@ -88,7 +88,7 @@ def trace_context() -> dict[str, str]:
     """The trace that the request belongs to for which this thread runs: the headers `traceparent` and, if there is one,
     `tracestate`, for the requests that a handler makes itself. Empty if it is not traced.
 
-    Known in `execute`, and in a generator that it returns. Threads that a handler starts have to be told.
+    Known in `execute`, and in a generator that it returns. Threads that a handler starts have to be given it.
     """
 
 # Only for type checkers; at run time the module has `Tensor`, `empty`, and `trace_context` alone:

@@ -354,20 +354,20 @@ sys.meta_path.insert(0, _Finder)
 
 
 def _find_spawn(path):
-    """Finds the module of `multiprocessing` that starts processes without a fork, which tells them of the spaces."""
+    """Finds the module of `multiprocessing` that starts processes without a fork, which hands them the spaces."""
     spec = importlib.machinery.PathFinder.find_spec(SPAWN, path)
     if spec is not None and spec.loader is not None:
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            _tell_of_spaces(module)
+            _hand_on_spaces(module)
 
         spec.loader.exec_module = exec_module
     return spec
 
 
-def _tell_of_spaces(spawn):
+def _hand_on_spaces(spawn):
     """Has the processes that `multiprocessing` starts find the modules of the handlers of this one."""
     get = spawn.get_preparation_data
 
@@ -378,13 +378,13 @@ def _tell_of_spaces(spawn):
             # Nothing of a handler is there.
             del data["init_main_from_name"]
         data["sys_path"] = [str(path) if isinstance(path, str) else path for path in data["sys_path"]]
-        data["pyovms"] = _Told(data["sys_path"])
+        data["pyovms"] = _Inherited(data["sys_path"])
         return data
 
     spawn.get_preparation_data = get_preparation_data
 
 
-class _Told:
+class _Inherited:
     """The spaces of this process, which are those of another one when that has unpickled this."""
 
     def __init__(self, path):
@@ -404,11 +404,11 @@ def adopt(spaces):
 
 
 if SPAWN in sys.modules:
-    _tell_of_spaces(sys.modules[SPAWN])
+    _hand_on_spaces(sys.modules[SPAWN])
 
 
 def _cut(text, most):
-    """Shortens a text; what UTF-8 cannot tell is escaped."""
+    """Shortens a text; what UTF-8 cannot encode is escaped."""
     more = len(text) - most
     if more > 0:
         text = f"{text[:most]}… ({more} more characters)"
@@ -427,9 +427,9 @@ def describe(error, trace, space, most_message, most_traceback):
     except BaseException as inner:
         message = f"<its str() raised {type(inner).__name__}>"
     try:
-        told = traceback.TracebackException(type(error), error, trace, limit=-40)
-        _without_ours(told)
-        text = "".join(told.format())
+        report = traceback.TracebackException(type(error), error, trace, limit=-40)
+        _without_ours(report)
+        text = "".join(report.format())
     except BaseException as inner:
         text = f"<the traceback cannot be formatted: {type(inner).__name__}>"
     line = 0
@@ -444,18 +444,18 @@ def describe(error, trace, space, most_message, most_traceback):
     return _cut(kind, 200), message, text, line
 
 
-def _without_ours(told):
+def _without_ours(report):
     """Leaves out the frames of what loads handlers, which their authors need not see."""
     # Chains may be longer than Python calls itself.
-    left = [told]
+    left = [report]
     while left:
-        told = left.pop()
-        told.stack[:] = [
+        report = left.pop()
+        report.stack[:] = [
             frame
-            for frame in told.stack
+            for frame in report.stack
             if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
         ]
-        inner = (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ()))
+        inner = (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ()))
         left += [it for it in inner if it is not None]
 
 

@@ -60,7 +60,7 @@ def main(descriptor):
     try:
         importlib.import_module("numpy")
     except Exception:
-        # A handler that needs it is told why.
+        # A handler that needs it fails with the reason.
         pass
     # From here on it wakes this process.
     _pyovms._signal_at_parents_end(signal.SIGCHLD)
@@ -260,7 +260,7 @@ def cleared(group, until):
     return is_over
 
 
-def tell(descriptor):
+def write_stacks(descriptor):
     """Has the stacks of all threads written at a fatal signal, and when the server asks for them."""
     os.set_inheritable(descriptor, False)
     # Python alone is of interest, and takes no lock.
@@ -328,7 +328,7 @@ def work(request, descriptors, group):
         signal.signal(signal.SIGINT, lambda *_: None)
         _pyovms._signal_at_parents_end(signal.SIGKILL)
         link, stacks, *streams = descriptors
-        tell(stacks)
+        write_stacks(stacks)
         keep_from_forks(link)
         from . import loading
 

@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// Begins what is told of a `finalize` that raises.
+/// Begins the error of a `finalize` that raises.
 const FINALIZE: &str = "Failed to process python node finalize method";
 
 /// The handler of a node.
@@ -351,8 +351,8 @@ impl Calls {
             // Without it nothing works, whatever its name was meant to be.
             misfits.extend(strays.extract_if(.., |stray| stray.method == "execute"));
             // A check says more of something else with that name.
-            let is_told = load.inspect && misfits.iter().any(|misfit| misfit.method == "execute");
-            let outcome = match is_told {
+            let is_named = load.inspect && misfits.iter().any(|misfit| misfit.method == "execute");
+            let outcome = match is_named {
                 true => Outcome::Loaded(Loaded {
                     misfits,
                     ..Loaded::default()

@@ -52,7 +52,7 @@ impl Tools {
 
     /// Writes what this thread has printed without a line end.
     pub(super) fn end_lines(&self, py: Python<'_>) {
-        // Where it cannot be written, nobody can be told.
+        // Where it cannot be written, it cannot be reported either.
         let _ = self.flush_rests.bind(py).call0();
     }
 
@@ -102,7 +102,7 @@ impl Tools {
         space: &Py<PyAny>,
     ) -> Raised {
         let raised = self.raised(py, error, Some(space));
-        // Where it cannot be written, nobody can be told.
+        // Where it cannot be written, it cannot be reported either.
         let _ = self.show.bind(py).call1((&raised.traceback,));
         raised
     }

@@ -322,7 +322,7 @@ pub(super) fn text(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<String>
     match value.to_str() {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => Err(PyValueError::new_err(format!(
-            "Tensor() {argument} must be text that UTF-8 can tell; it has surrogates"
+            "Tensor() {argument} must be text that UTF-8 can encode; it has surrogates"
         ))),
     }
 }

@@ -56,7 +56,7 @@ fn identities_have_what_the_file_gives_them() {
 }
 
 #[test]
-fn the_key_of_the_client_is_told_from_the_lines_of_the_file() {
+fn the_key_of_the_client_is_distinguished_from_the_lines_of_the_file() {
     let key = ApiKey::generate().unwrap();
     let whole = format!("{}\n\n{}", key.text(), identity(""));
     let said = refused(&whole);

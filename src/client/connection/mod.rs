@@ -198,7 +198,7 @@ impl Client {
         self.ask(self.wire.model_metadata(model)).await
     }
 
-    /// Asks how requests to a model are batched; `None` if they are not, or the server does not tell.
+    /// Asks how requests to a model are batched; `None` if they are not, or the server does not report it.
     pub async fn model_batching(&self, model: &ModelId) -> Option<ModelBatching> {
         self.ask(self.wire.model_batching(model)).await.ok()?
     }

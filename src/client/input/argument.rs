@@ -16,7 +16,7 @@ pub struct Argument {
     pub name: Option<String>,
     /// The datatype to send in place of the model's.
     pub dtype: Option<DataType>,
-    /// The shape to send in place of what model and value tell.
+    /// The shape to send in place of what model and value give.
     pub shape: Option<Vec<usize>>,
     /// Source of the elements.
     pub source: ElementSource,
@@ -70,7 +70,7 @@ pub enum ArgumentError {
     /// A folder.
     #[error("found the folder `{0}`, expected a file; `-i 'NAME=@{slash}*.png'` takes its images", slash = with_slash(.0))]
     Folder(String),
-    /// A pattern that does not tell the kind of its files.
+    /// A pattern that does not show the kind of its files.
     #[error(
         "found the pattern `{0}`, expected one that ends in the kind of its files, such as `*.png`: .npy, .npz, .png, \
          .jpg, .jpeg, .wav, .pcm, .f32, .json, .txt, .csv or .bin"

@@ -139,8 +139,8 @@ pub enum InputError {
 /// Error of converting a value to a tensor of an input.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
-    /// Neither the server nor the argument tells the datatype.
-    #[error("nothing tells its datatype")]
+    /// Neither the server nor the argument gives the datatype.
+    #[error("its datatype is unknown")]
     NoDatatype,
     /// The JSON is broken or of other values.
     #[error(transparent)]
@@ -214,7 +214,7 @@ pub enum ValueProblem {
         /// The most pixels.
         most: u64,
     },
-    /// The layout of an image does not fit the shape, or the shape tells none.
+    /// The layout of an image does not fit the shape, or the shape shows none.
     #[error("{0}")]
     Layout(String),
     /// An input whose shape is none of images.
@@ -263,7 +263,7 @@ pub(super) fn values(count: usize) -> String {
 }
 
 fn names(inputs: &[TensorMetadata]) -> String {
-    let word = |it: &TensorMetadata| match it.is_told() {
+    let word = |it: &TensorMetadata| match it.is_described() {
         true => format!("input `{}` ({} {})", it.name, it.datatype, it.shape),
         false => format!("input `{}` (type unknown)", it.name),
     };

@@ -104,12 +104,12 @@ pub enum InputRemark {
         /// The rate in Hz.
         rate: u32,
     },
-    /// An image is sent as the bytes of its file, since nothing tells the datatype of the input.
+    /// An image is sent as the bytes of its file, since the datatype of the input is unknown.
     Encoded {
         /// The name of the input.
         input: String,
     },
-    /// Numbers are sent as a text, since nothing tells the datatype of the input.
+    /// Numbers are sent as a text, since the datatype of the input is unknown.
     NumbersAsText {
         /// The name of the input.
         input: String,
@@ -346,7 +346,7 @@ impl fmt::Display for InputRemark {
                     None => f.write_str("standard input")?,
                 }
                 f.write_str(
-                    " goes on behind the samples that its header tells, and the rest is left out: several WAV files in \
+                    " goes on behind the samples that its header declares, and the rest is left out: several WAV files in \
                      a row are not one sound",
                 )
             }
@@ -373,12 +373,12 @@ impl fmt::Display for InputRemark {
             ),
             Self::Encoded { input } => write!(
                 f,
-                "nothing tells the datatype of input `{input}`, so the image is sent as the bytes of its file; \
+                "the datatype of input `{input}` is unknown, so the image is sent as the bytes of its file; \
                  `-i {input}:UINT8=@FILE` sends its pixels"
             ),
             Self::NumbersAsText { input, value } => write!(
                 f,
-                "nothing tells the datatype of input `{input}`, so the numbers are sent as a text; \
+                "the datatype of input `{input}` is unknown, so the numbers are sent as a text; \
                  `-i '{input}:FP32={value}'` sends them as numbers"
             ),
             Self::Unprepared { input } => write!(

@@ -460,7 +460,7 @@ mod tests {
         let names = Some(FirstLine::Names("0".to_owned()));
         assert_eq!(read("0,1\n5.1,3\n"), (Ok(vec![1, 2]), names.clone()));
         assert_eq!(read("0,1\n5,3e2\n4,3\n"), (Ok(vec![2, 2]), names));
-        // Nothing tells whether these are names.
+        // Nothing shows whether these are names.
         assert_eq!(
             read("0,1\n5,3\n"),
             (Ok(vec![2, 2]), Some(FirstLine::Counted))
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_columns_are_told_where_they_are_names() {
+    fn names_of_columns_are_reported_where_they_are_names() {
         let names = |name: &str| {
             format!(
                 "line 1: found `{name}`, expected a value of FP32; a line with the names of columns has to go: `tail -n \
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_are_no_numbers_are_told_with_their_place() {
+    fn cells_that_are_no_numbers_are_reported_with_their_place() {
         let fill = "write a number, or NaN, into each cell";
         for (table, expected) in [
             ("1,2\n\n3,x\n", "line 3, column 2: found `x`, expected a value of FP32; only numbers can be sent".to_owned()),

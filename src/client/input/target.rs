@@ -34,7 +34,7 @@ impl Target<'_> {
             .ok_or(ValueProblem::NoDatatype)
     }
 
-    /// Returns the datatype, or that of a JSON value where only the value tells one: numbers are
+    /// Returns the datatype, or that of a JSON value where only the value has one: numbers are
     /// FP32, and what is no JSON is a string.
     pub(super) fn dtype_of(&self, text: &str) -> DataType {
         self.dtype().unwrap_or_else(|_| {
@@ -105,8 +105,8 @@ impl Target<'_> {
             (Some(shape), _) => force(found, shape)?,
             (None, Some(_)) if self.is_whole => found.to_vec(),
             (None, Some(wanted)) => fit(found, &wanted)?,
-            // The protocols' texts and images are lists, and so is a value whose shape nobody
-            // tells.
+            // The protocols' texts and images are lists, and so is a value whose shape is
+            // unknown.
             (None, None) if found.is_empty() && (dtype == DataType::String || self.is_open()) => {
                 vec![1]
             }

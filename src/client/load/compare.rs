@@ -11,7 +11,7 @@ const T: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Half the width of an interval, as a share of the value before, from which on it tells nothing: something half as slow
+/// Half the width of an interval, as a share of the value before, from which on it says nothing: something half as slow
 /// again would not be seen.
 const WIDE: f64 = 0.5;
 

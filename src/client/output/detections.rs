@@ -68,7 +68,7 @@ pub struct Detections<'a> {
     pub has_corners: bool,
 }
 
-/// Returns whether the outputs of an answer may be boxes with their scores, as far as metadata tells.
+/// Returns whether the outputs of an answer may be boxes with their scores, as far as metadata shows.
 pub fn may_be_detections<'a>(outputs: impl IntoIterator<Item = &'a TensorMetadata>) -> bool {
     let outputs: Vec<&TensorMetadata> = outputs.into_iter().collect();
     let has_boxes = |output: &TensorMetadata| match (output.dtype(), output.shape.0.last()) {
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_tell_whether_there_may_be_detections() {
+    fn metadata_show_whether_there_may_be_detections() {
         let output = |name: &str, dtype: &str, shape: &[i64]| {
             TensorMetadata::new(name.to_owned(), dtype.to_owned(), shape)
         };

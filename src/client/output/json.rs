@@ -94,7 +94,7 @@ fn with_outputs(mut head: Vec<u8>, answer: &ClientResponse) -> Vec<u8> {
 }
 
 /// Writes an answer of a stream in the same way, with its timestamp if it has one, and whether it is the last one of its
-/// request if the server tells that.
+/// request if the server reports that.
 pub fn stream_json(answer: &StreamAnswer) -> Vec<u8> {
     let mut out = head(&answer.answer, None);
     if let Some(timestamp) = answer.timestamp {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_a_sequence_tells_which_and_how_much() {
+    fn an_answer_of_a_sequence_says_which_and_how_much() {
         for (part, expected) in [
             (
                 ResponsePart::Single,

@@ -13,7 +13,7 @@ pub use session::{SequenceClient, SequenceError, StepControl, mark, random_id, r
 pub use stack::{Stack, StackError};
 pub use steps::{StepRest, Steps, StepsError, check_numbers};
 
-/// The input, request parameter and output that tells which sequence a request is of.
+/// The input, request parameter and output that says which sequence a request is of.
 pub const ID: &str = "sequence_id";
 
 /// The input that starts and ends a sequence.

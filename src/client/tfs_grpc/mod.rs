@@ -227,7 +227,7 @@ fn tensor(name: &str, mut proto: TensorProto) -> Result<Tensor, AnswerError> {
         proto.tensor_content
     } else {
         let (count, data) = packed(dtype, proto).map_err(|error| broken(error.into()))?;
-        // The number of bytes tells nothing of the number of strings.
+        // The number of bytes says nothing of the number of strings.
         if elements(&shape) != Some(count) {
             if count == 0 {
                 return Err(AnswerError::Missing(name.to_owned()));

@@ -16,7 +16,7 @@ use crate::{
 /// Maximum number of errors, and of warnings, reported one by one; nobody reads more.
 const MAX_REPORTED: usize = 100;
 
-/// Key at the top of a file that tells editors its schema.
+/// Key at the top of a file that names its schema to editors.
 const SCHEMA: &str = "$schema";
 
 /// Key of the models, which each file has.

@@ -25,7 +25,7 @@ impl Cell {
         Self::with(node, &node.labels, room, most)
     }
 
-    /// Makes a narrow cell with labels that tell their source.
+    /// Makes a narrow cell with labels that name their source.
     pub(super) fn named(drawing: &Drawing, node: usize) -> Self {
         let node = &drawing.boxes[node];
         let mut labels = node.labels.clone();

@@ -95,7 +95,7 @@ impl Layers {
         let mut skipped: Vec<Link> = Vec::new();
         loop {
             let mut layers = Self::build(drawing, &degrees, &rows, &skipped);
-            layers.tell_sources(drawing, &rows, &skipped);
+            layers.name_sources(drawing, &rows, &skipped);
             let mut each = rows.iter().enumerate();
             match each.find_map(|(index, row)| layers.fit(drawing, index, row, most)) {
                 None => return layers,
@@ -195,8 +195,8 @@ impl Layers {
         }
     }
 
-    /// Has labels tell the box that they come from where that is not the one right above.
-    fn tell_sources(&self, drawing: &mut Drawing, rows: &[Row], skipped: &[Link]) {
+    /// Has labels name the box that they come from where that is not the one right above.
+    fn name_sources(&self, drawing: &mut Drawing, rows: &[Row], skipped: &[Link]) {
         let place = places(rows, drawing.boxes.len());
         for to in 0..drawing.boxes.len() {
             let labels = &mut drawing.boxes[to].labels;
@@ -234,7 +234,7 @@ impl Layers {
         }
     }
 
-    /// Makes the cells of a row, or tells what has to change for it to fit.
+    /// Makes the cells of a row, or returns what has to change for it to fit.
     fn fit(&mut self, drawing: &Drawing, index: usize, row: &Row, most: usize) -> Option<Change> {
         let levels = row.levels.len();
         let most = most.saturating_sub(self.beside(&row.levels)).max(8);

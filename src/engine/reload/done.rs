@@ -15,7 +15,7 @@ pub(super) struct Done {
     /// Indicates that a new configuration file was brought into effect.
     pub(super) new_file: bool,
     /// Indicates that the configuration can be read again, and is the one that is served.
-    pub(super) is_mended: bool,
+    pub(super) recovered: bool,
     /// Indicates that the files with the models of graphs were read.
     pub(super) has_looked: bool,
     /// Models that go on as they are, since a pipeline uses them, and what is said of it.

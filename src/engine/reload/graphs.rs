@@ -222,7 +222,7 @@ impl Graphs {
                 let mut raised = error.raised.as_deref();
                 for line in &error.log {
                     match raised.take() {
-                        Some(raised) => tracing::error!(of, node, "{}", raised.told(line)),
+                        Some(raised) => tracing::error!(of, node, "{}", raised.for_log(line)),
                         None => tracing::error!(of, node, "{line}"),
                     }
                 }

@@ -180,7 +180,7 @@ impl Paths {
             Root::Servable(_) => None,
         });
         let passed = repositories.filter(|(_, names)| !names.is_empty());
-        let told = passed.map(|(path, names)| {
+        let lines = passed.map(|(path, names)| {
             format!(
                 "ignoring {} in {}: expected a folder for each model, with its files ({}) in it or in a version folder \
                  such as {}/1",
@@ -190,7 +190,7 @@ impl Paths {
                 stem(&names[0])
             )
         });
-        told.collect()
+        lines.collect()
     }
 
     /// Finds what is there now. Blocks.

@@ -145,7 +145,7 @@ impl Reloader {
         let needs_one = self.only == Some(Only::Model) || self.reader.names_models_alone();
         if needs_one && !serves && !errors.is_empty() {
             let first = errors.remove(0);
-            self.tell(&errors, Trigger::Start);
+            self.log(&errors, Trigger::Start);
             return Err(first);
         }
         let is_graph = |error: &ReloadError| matches!(error, ReloadError::Graph { .. });
@@ -154,7 +154,7 @@ impl Reloader {
                 "serving continues without the graph; fix it, then POST /v1/config/reload"
             );
         }
-        self.tell(&errors, Trigger::Start);
+        self.log(&errors, Trigger::Start);
         Ok(errors)
     }
 
@@ -229,7 +229,7 @@ impl Reloader {
         let done = self.uncounted_pass(trigger).await;
         self.note(&done);
         let is_well = is_well && done.errors.is_empty();
-        if trigger == Trigger::Asked || done.changed || done.new_file || done.is_mended || !is_well
+        if trigger == Trigger::Asked || done.changed || done.new_file || done.recovered || !is_well
         {
             self.metrics.count_reload(is_well);
         }
@@ -253,8 +253,8 @@ impl Reloader {
         match self.reader.look().await {
             Ok(is_new) => {
                 done.new_file = is_new;
-                done.is_mended = !std::mem::replace(&mut self.is_readable, true);
-                if done.is_mended && !is_new {
+                done.recovered = !std::mem::replace(&mut self.is_readable, true);
+                if done.recovered && !is_new {
                     tracing::info!(
                         "the configuration can be read again, and is the one that is served"
                     );
@@ -265,14 +265,14 @@ impl Reloader {
                 done.errors.push(error);
                 // The client gets an error and nothing changes; version folders are the watcher's.
                 if trigger == Trigger::Asked {
-                    self.tell(&done.errors, trigger);
+                    self.log(&done.errors, trigger);
                     return done;
                 }
             }
         }
         let config = self.reader.last();
         self.bring(&config, trigger, &mut done).await;
-        self.tell(&done.errors, trigger);
+        self.log(&done.errors, trigger);
         done
     }
 
@@ -407,7 +407,7 @@ impl Reloader {
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
-    fn tell(&mut self, errors: &[ReloadError], trigger: Trigger) {
+    fn log(&mut self, errors: &[ReloadError], trigger: Trigger) {
         let mut now = HashSet::new();
         // The check of a pipeline and the load of a graph have been logged already.
         let is_new = |error: &&ReloadError| {

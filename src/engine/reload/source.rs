@@ -137,7 +137,7 @@ impl Reader {
                 };
                 let config;
                 (config, *known) = task::blocking("read models", configured).await;
-                // Those of a file are told when it is read.
+                // Those of a file are logged when it is read.
                 for warning in config.warnings.iter().filter(|it| it.file.is_none()) {
                     tracing::warn!("{warning}");
                 }

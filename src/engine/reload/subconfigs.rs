@@ -107,8 +107,8 @@ impl Subconfigs {
         changed
     }
 
-    /// Adds the models to those of the file. A name that is taken stays with who has it, which the log
-    /// is told if it `is_told`.
+    /// Adds the models to those of the file. A name that is taken stays with who has it, which
+    /// is logged if `is_reported`.
     pub(super) fn add_to(
         &self,
         config: &FileConfig,

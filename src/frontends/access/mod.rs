@@ -1,5 +1,5 @@
 //! The access log, a line for each HTTP request and gRPC call, and the span of each that is traced: what both
-//! tell of a request is found out at the same places.
+//! say of a request is found out at the same places.
 //!
 //! A request costs the log a record, which goes through a bounded channel to a thread that writes.
 //! Nothing here waits: what the thread cannot keep up with is dropped, counted and reported. Without a

@@ -1,4 +1,4 @@
-//! Spans of requests: which requests have one, and what it tells. Names and attributes are those of OpenTelemetry's
+//! Spans of requests: which requests have one, and what it has. Names and attributes are those of OpenTelemetry's
 //! semantic conventions, where these have any.
 
 use std::sync::Arc;
@@ -80,15 +80,15 @@ pub(super) fn end(span: &mut TraceSpan, record: &Record) {
         Protocol::Grpc => {
             span.set("rpc.grpc.status_code", i64::from(status));
             let code = Code::from(i32::from(status));
-            if is_fault(code) {
+            if is_error(code) {
                 span.failed(&format!("gRPC {code:?}"));
             }
         }
     }
 }
 
-/// Returns whether a code is a fault of the server, or the client left.
-fn is_fault(code: Code) -> bool {
+/// Returns whether a code says that the server has failed, or that the client left.
+fn is_error(code: Code) -> bool {
     matches!(
         code,
         Code::Cancelled

@@ -24,7 +24,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// The paths that manage the server or tell of it as a whole, each with what is below it.
+/// The paths that manage the server or report on it as a whole, each with what is below it.
 const MANAGEMENT: [&str; 11] = [
     "/v1/config",
     "//v1/config",
@@ -58,7 +58,7 @@ pub(super) fn check_host<B>(request: &Request<B>) -> Result<()> {
     }
 }
 
-/// Returns true if a path manages the server or tells of it as a whole.
+/// Returns true if a path manages the server or reports on it as a whole.
 pub(super) fn is_management(path: &str) -> bool {
     // Nearly all requests, and none of those below.
     if path.starts_with("/v2/models/") {

@@ -123,10 +123,10 @@ fn texts_of_drawings_can_be_read() {
     let mut poor = Vec::new();
     for (scheme, colours) in ["light", "dark"].iter().zip(schemes(DIAGRAM)) {
         let colour = |name: &str| rgb(colours[name]);
-        for ground in ["paper", "end", "model", "custom", "fault-fill"] {
-            for text in ["ink", "soft", "level", "fault"] {
+        for ground in ["paper", "end", "model", "custom", "error-fill"] {
+            for text in ["ink", "soft", "level", "error"] {
                 // What is missing has a ground of its own.
-                if text == "fault" && !["paper", "fault-fill"].contains(&ground) {
+                if text == "error" && !["paper", "error-fill"].contains(&ground) {
                     continue;
                 }
                 let found = contrast(colour(text), colour(ground));

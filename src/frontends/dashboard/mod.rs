@@ -1,6 +1,6 @@
 //! The page that the HTTP port has for people: what is served, and how it does.
 //!
-//! The server writes it whole, so that it tells everything at the first look and without scripts
+//! The server writes it whole, so that it shows everything at the first look and without scripts
 //! (`paths.rs`, `page.rs`, `templates/`). Its scripts (`scripts/`) then ask for the state every two seconds
 //! (`state.rs`; `ask.rs` reads queries), for the last fifteen minutes (`history/`), for cards that have changed,
 //! and for drawings that come into view (`image.rs`). `view.rs` and `nodes.rs` are what is known of a servable, and

@@ -220,7 +220,7 @@ impl Access {
         self.engine.servable(name)
     }
 
-    /// Finds a servable whose inputs, outputs, states, and figures are to be told.
+    /// Finds a servable whose inputs, outputs, states, and figures are to be reported.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl Access {
         self.engine.properties(facts)
     }
 
-    /// Finds a servable of which no more than its state is to be told.
+    /// Finds a servable of which no more than its state is to be reported.
     ///
     /// # Errors
     ///

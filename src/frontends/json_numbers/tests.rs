@@ -228,10 +228,10 @@ fn what_is_no_finite_number_is_an_element_of_floating_point() {
         "[1,-]",
         "[N",
     ] {
-        let told = shown(DataType::F32, text);
+        let seen = shown(DataType::F32, text);
         assert!(
-            told == "malformed JSON" || text == "[nan]" && told.starts_with("found null"),
-            "{text}: {told}"
+            seen == "malformed JSON" || text == "[nan]" && seen.starts_with("found null"),
+            "{text}: {seen}"
         );
         assert!(no_object(format!("{{\"a\":{text}}}").as_bytes()).is_some());
     }
@@ -263,12 +263,12 @@ fn elsewhere_what_is_no_finite_number_is_refused() {
     assert!(cursor.take(b','));
     // A body is looked at as if they were numbers.
     assert!(no_object(br#"{"a":[NaN,-1],"b":Infinity}"#).is_none());
-    let told = |body: &str| no_object(body.as_bytes()).unwrap().message().to_owned();
+    let fail = |body: &str| no_object(body.as_bytes()).unwrap().message().to_owned();
     let errors = [
-        told("NaN"),
-        told(r#"{"a":[NaN,-1}"#),
-        told(r#"{"a":NaN} 5"#),
-        told(r#"{"a":nan}"#),
+        fail("NaN"),
+        fail(r#"{"a":[NaN,-1}"#),
+        fail(r#"{"a":NaN} 5"#),
+        fail(r#"{"a":nan}"#),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     Request body should be JSON object

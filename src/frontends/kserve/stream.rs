@@ -312,7 +312,7 @@ impl Talk {
                 Phase::Open(open) if course == Course::Draining => {
                     self.change = Box::pin(reaches(self.course.clone(), Course::Over));
                     // A client that has sent all that it has gets all that it asked for; the feed
-                    // tells if this is one.
+                    // says if this is one.
                     if open.feed.is_some() {
                         self.outcome = Some(stops);
                     }

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(
             run(&node, &[4, 5, 8, 9]),
             ["o bound 5", "o 5 @5", "o closed"],
-            "a bound that a packet gives is not told again"
+            "a bound that a packet gives is not sent again"
         );
     }
 

@@ -15,7 +15,7 @@ impl Draft<'_> {
             if self.found.is_full(rules::WIRING) {
                 return;
             }
-            self.tell(&cycle);
+            self.report(&cycle);
         }
     }
 
@@ -43,7 +43,7 @@ impl Draft<'_> {
         edges
     }
 
-    fn tell(&self, cycle: &[usize]) {
+    fn report(&self, cycle: &[usize]) {
         let Some(&first) = cycle.first() else { return };
         // Invalid input details are already reported: they were to break the cycle.
         if cycle.iter().any(|node| self.nodes[*node].are_infos_wrong) {

@@ -165,7 +165,7 @@ impl Draft<'_> {
     fn validate_sides(&self, types: &[PacketType]) {
         let parameter = PacketType::parameter();
         for (side, gives) in self.plan.sides.iter().zip(types) {
-            // What a request has to bring is told when it does not.
+            // What a request has to bring is reported when it does not.
             if *gives == parameter {
                 continue;
             }

@@ -87,14 +87,14 @@ fn default_waits_until_all_are_settled() {
 }
 
 #[test]
-fn default_tells_of_bounds_if_it_is_asked_to() {
+fn default_reports_bounds_if_it_is_asked_to() {
     let mut bench = Bench::with(&InputHandler::Default, 2, true);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 5);
     assert_eq!(bench.look(), Look::Wait, "the other may have anything");
     bench.raise(1, 8);
     assert_eq!(bench.take(), (4, vec![None, None]));
-    assert_eq!(bench.look(), Look::Wait, "4 was told");
+    assert_eq!(bench.look(), Look::Wait, "4 was sent");
     bench.put(1, &[9]);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 9);
@@ -135,7 +135,7 @@ fn immediate_takes_what_is_there() {
 }
 
 #[test]
-fn immediate_tells_of_bounds_of_any_input_and_of_its_end_once() {
+fn immediate_reports_bounds_of_any_input_and_of_its_end_once() {
     let mut bench = Bench::with(&InputHandler::Immediate, 2, true);
     assert_eq!(bench.look(), Look::Wait);
     bench.raise(0, 7);
@@ -232,7 +232,7 @@ fn mux_takes_the_one_that_control_names() {
     assert_eq!(
         bench.take(),
         (8, vec![None, None, Some(2)]),
-        "the node will judge it"
+        "the node will check it"
     );
     bench.put(0, &[9]);
     assert_eq!(bench.look(), Look::Wait);

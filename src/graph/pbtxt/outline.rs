@@ -169,9 +169,9 @@ mod tests {
             input { name: "c" }
         "#;
         let fields = outline(text).unwrap().into_iter();
-        let told = fields.map(|it| format!("{} {}={}", it.within, it.path, it.values.join(",")));
+        let lines = fields.map(|it| format!("{} {}={}", it.within, it.path, it.values.join(",")));
         assert_eq!(
-            told.collect::<Vec<_>>().join("\n"),
+            lines.collect::<Vec<_>>().join("\n"),
             "0 dims=1,-1\n0 input=\n3 input.dims=1\n3 input.name=a\n3 input.dims=2,3\n3 input.reshape=\n\
              3 input.reshape.shape=6\n4 input.name=b\n0 input=\n5 input.name=c"
         );

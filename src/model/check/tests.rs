@@ -192,7 +192,7 @@ fn a_shape_beyond_memory_is_refused_without_allocating() {
 }
 
 #[test]
-fn few_names_of_a_request_are_told() {
+fn few_names_of_a_request_are_reported() {
     let mut many = info();
     many.inputs = (0..9)
         .map(|index| TensorInfo {
@@ -204,14 +204,14 @@ fn few_names_of_a_request_are_told() {
     long.inputs[0].name = "é".repeat(100);
     let refused =
         |info: &ServableInfo, request| check(info, request).unwrap_err().message().to_owned();
-    let told = refused(&many, long.clone());
+    let text = refused(&many, long.clone());
     assert!(
-        told.ends_with("Expected: 9; Actual: 1; the model has: input0, input1, input2, input3, input4, input5, input6, input7, …"),
-        "{told}"
+        text.ends_with("Expected: 9; Actual: 1; the model has: input0, input1, input2, input3, input4, input5, input6, input7, …"),
+        "{text}"
     );
-    let told = refused(&info(), long);
+    let text = refused(&info(), long);
     let expected = format!("Required input: b; the request has: {}…", "é".repeat(64));
-    assert!(told.ends_with(&expected), "{told}");
+    assert!(text.ends_with(&expected), "{text}");
     // Twice the same stands in for another one.
     let mut two = info();
     let other = TensorInfo {
@@ -221,9 +221,9 @@ fn few_names_of_a_request_are_told() {
     two.inputs.push(other);
     let mut twice = request("FP32", &[1, 2], raw(8));
     twice.inputs.push(twice.inputs[0].clone());
-    let told = refused(&two, twice);
+    let text = refused(&two, twice);
     assert!(
-        told.ends_with("Required input: c; the request has: b"),
-        "{told}"
+        text.ends_with("Required input: c; the request has: b"),
+        "{text}"
     );
 }

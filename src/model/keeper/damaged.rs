@@ -39,7 +39,7 @@ impl Keeper {
         }
     }
 
-    /// Ends a sequence in the store whose state is not here, also one whose record is damaged; or tells that the caller
+    /// Ends a sequence in the store whose state is not here, also one whose record is damaged; or says that the caller
     /// has another try.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ pub(crate) struct Ownership {
     step: u64,
     /// Indicates that, by the record, steps may have been answered that are not stored.
     ahead: bool,
-    /// The life of this server in which the record was told so.
+    /// The life of this server in which it wrote that to the record.
     life: Option<u64>,
     /// Indicates that the state here is newer than the stored one.
     unsaved: bool,
@@ -132,7 +132,7 @@ impl Keeper {
         self.idle.filter(|_| loaded.cleans_sequences())
     }
 
-    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` tells whether a step will
+    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` says whether a step will
     /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Sequences that others have taken over. A former owner is not told, which would cost each handover a message; it
+//! Sequences that others have taken over. A former owner is not notified, which would cost each handover a message; it
 //! finds out by itself, so that it neither lists them nor counts them for its clients until they would be idle.
 
 use std::{sync::Arc, time::Duration};

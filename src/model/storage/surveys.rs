@@ -18,7 +18,7 @@ use crate::{
     task,
 };
 
-/// Age below which a change is not told from one right after it: some file systems count seconds.
+/// Age below which a change cannot be distinguished from one right after it: some file systems count seconds.
 const COARSE: Duration = Duration::from_secs(2);
 
 /// The last surveys, by base path.
@@ -55,7 +55,7 @@ impl Stamp {
         }
     }
 
-    /// Returns whether a change that came later would show, as far as seconds tell.
+    /// Returns whether a change that came later would show, as far as seconds show.
     fn is_older_than(&self, seconds: i64) -> bool {
         self.modified.0 < seconds && self.changed.0 < seconds
     }

@@ -254,7 +254,7 @@ mod tests {
     fn tensors_are_described_in_the_models_own_layout() {
         let port = |shape, layout| Port {
             own: "x".to_owned(),
-            public: "picture".to_owned(),
+            public: "image".to_owned(),
             shape,
             layout,
         };

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_tells_of_every_place_in_order() {
+    fn a_survey_lists_every_place_in_order() {
         let root = tempfile::tempdir().unwrap();
         place(&root.path().join("managed"), "openvino/libs");
         place(&root.path().join("path"), "");

@@ -153,7 +153,7 @@ impl Draft<'_> {
         let from = format!("{} from `{name}`", text(&output));
         let dims = &output.shape.0[..];
         if split && dims.len() < 2 {
-            // Judged as an output of a demultiplexer.
+            // Checked as an output of a demultiplexer.
             return;
         }
         let convert = connection.convert;

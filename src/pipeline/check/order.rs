@@ -65,7 +65,7 @@ impl Draft<'_> {
         self.error(node, rules::CYCLE, "inputs", message, next);
     }
 
-    /// Rule 26. Tells for each node whether the response needs it.
+    /// Rule 26. Returns for each node whether the response needs it.
     pub(super) fn unconnected(&mut self) -> Vec<bool> {
         let last = self.nodes.len() - 1;
         let mut reached = vec![false; self.nodes.len()];

@@ -85,7 +85,7 @@ fn run(
     }
 }
 
-/// Makes a mistake; returns the rules of which one has to be told, or `None` if this kind of
+/// Makes a mistake; returns the rules of which one has to be reported, or `None` if this kind of
 /// mistake cannot be made here.
 fn mistake(config: &mut PipelineConfig, kind: usize, rng: &mut StdRng) -> Option<&'static [u8]> {
     let count = config.nodes.len();

@@ -84,7 +84,7 @@ fn parts_go_their_own_way_until_they_are_gathered() {
     let last = reported.end("inner@outer_1", Some(3)).unwrap();
     assert_eq!(
         last[2], "x@inner_2_outer_1",
-        "the innermost level is told first"
+        "the innermost level is named first"
     );
     let first = reported.end("inner@outer_0", Some(3)).unwrap();
     // Those of the second part overtake those of the first.

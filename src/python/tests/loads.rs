@@ -105,20 +105,20 @@ fn import_error() -> String {
 }
 
 /// Returns an exception as the log has it.
-fn told(error: &HandlerLoadError) -> String {
+fn for_log(error: &HandlerLoadError) -> String {
     let HandlerLoadError::Raised { path, .. } = error else {
         panic!("{error}");
     };
-    error.told().replace(&path.display().to_string(), "<p>")
+    error.for_log().replace(&path.display().to_string(), "<p>")
 }
 
 #[test]
-fn the_traceback_is_told_without_the_loader() {
+fn the_traceback_is_logged_without_the_loader() {
     let (reported, error) = fails("def f():\n    raise ValueError('deep')\nf()\n");
     assert!(!reported.contains("Traceback"), "{reported}");
-    let told = told(&error);
+    let logged = for_log(&error);
     assert_eq!(
-        told.lines().collect::<Vec<_>>(),
+        logged.lines().collect::<Vec<_>>(),
         [
             "Traceback (most recent call last):",
             "  File \"<p>\", line 3, in <module>",
@@ -243,7 +243,7 @@ fn what_finalize_misses_comes_behind_why_initialize_failed() {
     let (_, error) = fails(
         "class OvmsPythonModel:\n    def initialize(self, kwargs): self.file = open('/not/there')\n    def execute(self, inputs): return []\n    def finalize(self): self.file.close()\n",
     );
-    let reported = told(&error);
+    let reported = for_log(&error);
     let places = [
         "\nFileNotFoundError: ",
         "\nFailed to process python node finalize method:\nTraceback ",
@@ -259,7 +259,7 @@ fn what_finalize_misses_comes_behind_why_initialize_failed() {
 }
 
 #[test]
-fn what_finalize_raises_is_told_once() {
+fn what_finalize_raises_is_reported_once() {
     let made = handler(
         "class OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self): raise OSError('busy')\n",
     );

@@ -258,7 +258,7 @@ fn a_missing_helper_is_reported_by_its_name() {
     let folder = Folder::new()
         .with("model.py", "import helper")
         .with("helper.py", "1/0");
-    let reported = folder.load("model.py").unwrap_err().told();
+    let reported = folder.load("model.py").unwrap_err().for_log();
     assert!(reported.contains("ZeroDivisionError"), "{reported}");
     assert!(reported.contains("helper.py\", line 1"), "{reported}");
 }

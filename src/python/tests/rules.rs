@@ -16,13 +16,13 @@ import pyovms
 class OvmsPythonModel:
     def execute(self, inputs):
         rules = runpy.run_path({rules:?})["RULES"]
-        told = [f"{{len(rules)}} rules"]
+        lines = [f"{{len(rules)}} rules"]
         for name, rule in rules.items():
             try:
                 rule()
             except BaseException:
-                told.append(f"{{name}}: {{traceback.format_exc()}}")
-        return [pyovms.Tensor("out", "\n".join(told).encode())]
+                lines.append(f"{{name}}: {{traceback.format_exc()}}")
+        return [pyovms.Tensor("out", "\n".join(lines).encode())]
 "#
     ));
     let reported = outputs(made.run(&[]));

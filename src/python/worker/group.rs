@@ -526,8 +526,8 @@ impl WorkerGroup {
         let loaded = until(over, &link, loads).await;
         let loaded = loaded.map_err(|error| self.options.explained(error));
         loaded.map_err(|error| match link.places() {
-            Some(places) => format!("{}\n{places}", error.told()),
-            None => error.told(),
+            Some(places) => format!("{}\n{places}", error.for_log()),
+            None => error.for_log(),
         })?;
         Ok(link)
     }

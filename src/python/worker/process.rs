@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_process_is_told_as_a_shell_would() {
+    fn the_end_of_a_process_is_described_as_by_a_shell() {
         assert_eq!(Ended::of_wait(0x300).text(), "ended with status 3");
         assert_eq!(Ended::of_wait(11).text(), "was killed by SIGSEGV");
         // With a core.

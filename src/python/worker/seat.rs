@@ -151,7 +151,7 @@ impl WorkerSeat {
     }
 }
 
-/// Returns what those are told who have waited for a worker.
+/// Returns the error for those who have waited for a worker.
 fn late(of: &str) -> String {
     let limit = RESTART.as_secs();
     format!("worker of {of} has not started within {limit} s")

@@ -357,8 +357,8 @@ Extension modules: numpy.core._multiarray_umath (total: 1)
   File "/usr/lib/python3.11/threading.py", line 995 in _bootstrap"#;
         let call = r#"  File "/m/\xe9/site-packages/x.py", line 1 in x
   File "/m/\xe9/model.py", line 7 in execute"#;
-        let told = places(&(thread(own) + &thread(call)));
-        let first = told.lines().next().unwrap();
+        let shown = places(&(thread(own) + &thread(call)));
+        let first = shown.lines().next().unwrap();
         assert_eq!(
             first,
             r"the handler was at /m/\xe9/model.py:7 in execute; threads of the worker at its end:"
@@ -368,12 +368,12 @@ Extension modules: numpy.core._multiarray_umath (total: 1)
     #[test]
     fn the_stacks_are_short_in_the_log() {
         let frames = "  File \"/x.py\", line 1 in f\n".repeat(100);
-        let told = places(&format!(
+        let shown = places(&format!(
             "Current thread 0x1 (most recent call first):\n{frames}"
         ));
-        assert_eq!(told.lines().count(), 42);
-        assert!(told.starts_with("threads of the worker at its end:\n"));
-        assert!(told.ends_with("\n… 61 more lines"), "{told}");
+        assert_eq!(shown.lines().count(), 42);
+        assert!(shown.starts_with("threads of the worker at its end:\n"));
+        assert!(shown.ends_with("\n… 61 more lines"), "{shown}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub enum Echo {
 }
 
 impl Echo {
-    /// Returns the parameter that tells an id, if any is to.
+    /// Returns the parameter that has an id, if any is to.
     #[must_use]
     pub fn parameter(self, id: u64) -> Option<(String, Parameter)> {
         let value = match (self, i64::try_from(id)) {

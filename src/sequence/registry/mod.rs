@@ -122,7 +122,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     }
 
     /// Takes a request: begins a sequence, or finds the one that the request goes on with. `taken`
-    /// tells of an id whether a new sequence cannot have it although it is not here.
+    /// says of an id whether a new sequence cannot have it although it is not here.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     }
 
     /// Takes a request to a sequence that other servers may have as well: whether it exists is found out by
-    /// the one who has the turn, which has no state then. `spare` tells whether a state is not needed here.
+    /// the one who has the turn, which has no state then. `spare` says whether a state is not needed here.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         unused.len()
     }
 
-    /// Returns the sequences whose states, while no request has them, are as `picked` tells.
+    /// Returns the sequences whose states, while no request has them, are as `picked` says.
     pub fn pick(&self, picked: impl Fn(&S) -> bool) -> Vec<(u64, I)> {
         let inner = self.lock();
         let entries = inner.entries.iter();
@@ -275,7 +275,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         found.sample(&mut rand::rng(), most)
     }
 
-    /// Removes those of these sequences whose states, while no request has them, are as `gone` tells. Returns their
+    /// Removes those of these sequences whose states, while no request has them, are as `gone` says. Returns their
     /// states, for the caller to drop.
     pub fn drop_those<T>(
         &self,
@@ -445,7 +445,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         states
     }
 
-    /// Waits until no sequence is left of an instance that `of` tells.
+    /// Waits until no sequence is left of an instance that `of` selects.
     pub async fn wait_gone(&self, of: impl Fn(&I) -> bool) {
         loop {
             let mut gone = std::pin::pin!(self.gone.notified());

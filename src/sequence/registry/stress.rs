@@ -235,14 +235,14 @@ fn a_million_random_operations_do_what_the_rules_say() {
                 }
                 Err(Some(waiting)) => {
                     assert_ne!(position, Some(0), "operation {number}: it has the turn");
-                    assert!(position.is_some(), "operation {number}: nobody told it");
+                    assert!(position.is_some(), "operation {number}: nobody woke it");
                     request.begun = Some(Begun::Waiting(waiting));
                 }
                 Err(None) => {
                     assert_eq!(position, None, "operation {number}: it is not over");
                     requests.remove(&which);
                     model.waiting -= 1;
-                    *outcomes.entry("told".to_owned()).or_default() += 1;
+                    *outcomes.entry("gone".to_owned()).or_default() += 1;
                 }
             }
         }

@@ -64,8 +64,8 @@ impl ServerTls {
         .await
     }
 
-    /// Reads the files, and has what is in them serve; blocks meanwhile. The log is told of a reason to go on with what
-    /// serves if it is another one than before, or somebody has asked.
+    /// Reads the files, and has what is in them serve; blocks meanwhile. A reason to go on with what serves is
+    /// logged if it is another one than before, or somebody has asked.
     fn read(&self, changes: &mut Changes, is_asked: bool) -> Result<(), Error> {
         let loaded = Loaded::read(&self.settings);
         let loaded = loaded.and_then(|it| it.in_time(&self.settings, SystemTime::now()));

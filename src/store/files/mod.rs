@@ -176,7 +176,7 @@ impl FileStore {
             .await
     }
 
-    /// Does work on files, and tells the log when it begins to fail, and when it works again.
+    /// Does work on files, and logs when it begins to fail, and when it works again.
     async fn follow<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,

@@ -298,7 +298,7 @@ impl Link {
         Ok(())
     }
 
-    /// Warns of settings of the store with which it loses sequences. One that does not tell its settings is believed.
+    /// Warns of settings of the store with which it loses sequences. One that does not report its settings is believed.
     pub(super) async fn warn_of_losses(&self) {
         let mut question = redis::cmd("CONFIG");
         question.arg("GET").arg("*");
@@ -436,7 +436,7 @@ impl Place {
     }
 }
 
-/// Reads the clock of a server, in milliseconds; 0 if it does not tell.
+/// Reads the clock of a server, in milliseconds; 0 if it does not report one.
 pub(super) fn milliseconds(time: Value) -> u64 {
     let (seconds, micros) = <(u64, u64)>::from_redis_value(time).unwrap_or_default();
     seconds.saturating_mul(1000).saturating_add(micros / 1000)
@@ -462,7 +462,11 @@ pub(super) fn run_of(replication: &Value) -> RedisResult<String> {
     ) {
         (Some("master"), Some(run), Some(before)) => Ok(format!("{run} {before}")),
         (Some("slave"), ..) => Err((ErrorKind::Io, "it is a replica").into()),
-        _ => Err((ErrorKind::UnexpectedReturnType, "it does not tell its run").into()),
+        _ => Err((
+            ErrorKind::UnexpectedReturnType,
+            "it does not report its run",
+        )
+            .into()),
     }
 }
 
@@ -550,8 +554,8 @@ mod tests {
     use super::losses;
 
     #[test]
-    fn settings_that_lose_sequences_are_told() {
-        let told = |settings: &[(&str, &str)], waits| {
+    fn settings_that_lose_sequences_are_reported() {
+        let lost = |settings: &[(&str, &str)], waits| {
             let pairs = settings
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -563,14 +567,14 @@ mod tests {
         let never_full = [("maxmemory-policy", "allkeys-lru"), ("maxmemory", "0")];
         // One that says nothing is believed, and replicas that are waited for have everything.
         assert_eq!(
-            [told(&[], false), told(&durable, false), told(&lax, true)],
+            [lost(&[], false), lost(&durable, false), lost(&lax, true)],
             [0; 3]
         );
         assert_eq!(
             [
-                told(&lax, false),
-                told(&evicts, false),
-                told(&never_full, false)
+                lost(&lax, false),
+                lost(&evicts, false),
+                lost(&never_full, false)
             ],
             [1, 1, 0]
         );

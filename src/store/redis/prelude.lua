@@ -17,7 +17,7 @@ if run == '' then
   run = string.match(replication, 'master_replid:(%x+)')
   before = string.match(replication, 'master_replid2:(%x+)')
 end
--- The last failover that there was: what came before it may lack the newest, and no restart mends that.
+-- The last failover that there was: what came before it may lack the newest, and no restart changes that.
 local base = KEYS[1]
 local failover = redis.call('GET', base .. 'failover') or ''
 if string.find(before, '[^0]') and before ~= failover then

@@ -1,4 +1,4 @@
-//! Errors that would tell clients of the machine, of the server's code, or of what others use.
+//! Errors that would show clients something of the machine, of the server's code, or of what others use.
 
 use serde_json::json;
 

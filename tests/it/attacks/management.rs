@@ -114,7 +114,7 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
 }
 
 #[test]
-fn the_page_tells_commands_that_reach_the_ports_of_inference() {
+fn the_page_shows_commands_that_reach_the_ports_of_inference() {
     let (server, management) = start(&[]);
     let page = ask(management, "GET", "/").text();
     let of_servable = ask(management, "GET", "/dashboard/servables/dummy").text();

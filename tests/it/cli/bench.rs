@@ -268,7 +268,7 @@ fn pipelines_are_servables_like_models() {
 }
 
 #[test]
-fn errors_before_the_load_are_told_as_they_are() {
+fn errors_before_the_load_are_reported_as_they_are() {
     let server = Server::shared("dummy");
     let said = |args: &[&str]| {
         let run = bench(server, GRPC, args);

@@ -45,7 +45,7 @@ fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
         assert!(text.contains(&warning), "{text}");
         assert_eq!(fs::read(saved).unwrap(), kept);
     }
-    // One that was saved before is told.
+    // One that was saved before is reported.
     let mut before: Value = serde_json::from_slice(&kept).unwrap();
     before["interrupted"] = true.into();
     fs::write(saved, before.to_string()).unwrap();
@@ -262,12 +262,11 @@ fn a_gate_by_a_report_of_other_work_does_not_pass() {
     error: `--fail-if worse` cannot compare with DIR/base.json, which measured a different workload: api kserve-rest here, kserve-grpc there
     hint: `--against` takes a report of the same requests, which `--save FILE` writes; without `--fail-if worse` they are compared all the same
     ");
-    // Limits judge by the run alone.
+    // Limits are checked against the run alone.
     let limit = ["dummy", "--against", before, "--fail-if=p99>3600s"];
     let run = bench(server, GRPC, &[&limit[..], &SHORT].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let warning =
-        "warning: the report of `--against` measured a different workload: model dummy here, resnet there\n";
+    let warning = "warning: the report of `--against` measured a different workload: model dummy here, resnet there\n";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
 }
 

@@ -42,7 +42,7 @@ fn has_no_names(offered: &str) -> bool {
 }
 
 #[test]
-fn every_protocol_tells_servables_and_tensors() {
+fn every_protocol_lists_servables_and_tensors() {
     let server = Server::shared("dummy");
     let (grpc, rest) = (
         format!("127.0.0.1:{}", server.port),
@@ -78,7 +78,7 @@ fn every_protocol_tells_servables_and_tensors() {
 }
 
 #[test]
-fn files_tell_their_pipelines_graphs_models_and_inputs() {
+fn files_list_their_pipelines_graphs_models_and_inputs() {
     let folder = repository::folder();
     let config = file(
         &[dummy(), entry("far", &model("nosuch"), "")],
@@ -121,7 +121,7 @@ fn files_tell_their_pipelines_graphs_models_and_inputs() {
 }
 
 #[test]
-fn without_a_server_a_file_tells_what_it_would_serve() {
+fn without_a_server_a_file_lists_what_it_would_serve() {
     let folder = repository::folder();
     let config = file(&[dummy()], &[], &[sound("first")]);
     fs::write(folder.path().join("config.json"), config).unwrap();
@@ -149,7 +149,7 @@ fn without_a_server_a_file_tells_what_it_would_serve() {
 }
 
 #[test]
-fn graphs_tell_their_inputs() {
+fn graphs_list_their_inputs() {
     let folder = repository::folder();
     graphs::write(&folder.path().join("two"), graphs::TWO);
     let list = r#"{"model_config_list": [], "mediapipe_config_list": [{"name": "two"}]}"#;

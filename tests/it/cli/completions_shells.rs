@@ -75,8 +75,8 @@ const TYPED: [(&str, &str); 22] = [
         "[serve][--target-device][GPU]",
     ),
     (
-        "ovms infer dummy -i b=@pic\t",
-        "[infer][dummy][-i][b=@picture.png]",
+        "ovms infer dummy -i b=@ima\t",
+        "[infer][dummy][-i][b=@image.png]",
     ),
     (
         "ovms serve --config_path conf\t",
@@ -95,7 +95,7 @@ fn completes(shell: &'static str) {
     };
     let folder = repository::folder();
     let server = Server::of_file(&config(folder.path()), &[]);
-    fs::write(shell.folder().join("picture.png"), "").unwrap();
+    fs::write(shell.folder().join("image.png"), "").unwrap();
     let pipelines = file(&[dummy()], &[], &[sound("sound"), sound("other")]);
     fs::write(shell.folder().join("config.json"), pipelines).unwrap();
     server.wait_ready();

@@ -194,7 +194,10 @@ fn entry<'a>(text: &str, lines: &mut Peekable<impl Iterator<Item = &'a str>>) ->
 
 /// Parses the arguments of a help text that are no flags.
 fn arguments(help: &str) -> Vec<Entry> {
-    let lines = help.lines().skip_while(|line| *line != "Arguments:").skip(1);
+    let lines = help
+        .lines()
+        .skip_while(|line| *line != "Arguments:")
+        .skip(1);
     let lines = lines.take_while(|line| line.is_empty() || line.starts_with(' '));
     let mut lines = lines.peekable();
     let mut found = Vec::new();

@@ -100,7 +100,7 @@ fn ctrl_c_ends_the_wait_for_an_answer() {
 }
 
 #[test]
-fn sigterm_ends_the_wait_for_an_answer_and_is_told() {
+fn sigterm_ends_the_wait_for_an_answer_and_is_reported() {
     let server = busy::serve(&[]);
     let before = server.processor_time();
     let child = spawn(command(&server, GRPC).args(ENDLESS));
@@ -163,7 +163,7 @@ fn stranger(status: &'static str, body: &'static str) -> u16 {
 }
 
 #[test]
-fn something_else_than_a_model_server_is_told_from_one() {
+fn something_else_than_a_model_server_is_distinguished_from_one() {
     let page = "<!DOCTYPE html><html><head><title>Welcome to nginx!</title></head></html>";
     for (status, body, found) in [
         ("404 Not Found", page, "the web page `Welcome to nginx!`"),
@@ -199,7 +199,7 @@ fn something_else_than_a_model_server_is_told_from_one() {
 }
 
 #[test]
-fn another_protocol_is_told_by_what_it_says_first() {
+fn another_protocol_is_recognized_by_what_it_says_first() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(support::thread(move || {

@@ -294,7 +294,7 @@ fn what_grpcurl_gets_is_the_request() {
         ("passthrough_string", r#"in=["it's", {"b64":"/wA="}]"#),
     ] {
         for flags in [&[][..], &["--raw"], &["--header", "x-a=it's"]] {
-            // A note tells that it is no number, which is meant here.
+            // A note says that it is no number, which is meant here.
             let args = [&["-q", model, "-i", input][..], flags].concat();
             let expected = infer(&server, GRPC, &[&args[..], &["--output", "raw"]].concat());
             assert_eq!(expected.code, Some(0), "{args:?} {}", expected.stderr);

@@ -188,7 +188,7 @@ fn errors_are_one_line_where_that_is_asked_for() {
     ];
     let run = ovms([&late[..], &["--api", REST, "--url", &silent]].concat());
     assert_eq!(error(&run)["kind"], "timeout");
-    // A value that is none is told as everything was told before.
+    // A value that is none is reported as everything was reported before.
     let wrong = ovms(words("infer m --error-format xml"));
     assert_eq!(wrong.code, Some(64));
     assert!(
@@ -273,7 +273,7 @@ fn loads_fit_their_schema() {
 }
 
 #[test]
-fn values_without_a_form_are_told_beside_the_others() {
+fn values_without_a_form_are_reported_beside_the_others() {
     let server = Server::shared("passthrough_f32");
     let run = infer(
         server,

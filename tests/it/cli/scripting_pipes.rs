@@ -188,7 +188,7 @@ fn quiet_leaves_data_and_errors_alone() {
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(shown(&reported), shown(&quiet), "{args:?}");
-        assert_ne!(reported.stderr, "", "{args:?} tells something");
+        assert_ne!(reported.stderr, "", "{args:?} prints something");
     }
     // The explanation goes, and the error stays.
     let none = infer(&server, GRPC, &["-q", "running_total"]);

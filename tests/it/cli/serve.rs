@@ -79,7 +79,7 @@ fn every_address_of_a_list_is_listened_on() {
 }
 
 #[test]
-fn a_busy_port_is_told_on_stderr_and_in_the_log() {
+fn a_busy_port_is_reported_on_stderr_and_in_the_log() {
     for (side, flag) in [("gRPC", "--port"), ("REST", "--rest_port")] {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();

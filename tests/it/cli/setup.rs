@@ -16,7 +16,7 @@ fn setup(home: &Path) -> Command {
         .env("FAKE_VERSION", "3 11")
         .env("FAKE_LOG", home.join("calls"))
         .env("FAKE_RUNTIME", cli::runtime_folder())
-        .env("FAKE_FAULT", "")
+        .env("FAKE_ERROR", "")
         .args(["setup", "--python", python, "--dir"])
         .arg(home.join("runtime"));
     command

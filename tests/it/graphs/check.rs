@@ -255,7 +255,7 @@ class OvmsPythonModel:
 }
 
 #[test]
-fn misspelt_methods_are_told() {
+fn misspelt_methods_are_reported() {
     let folder = repository::folder();
     let handler = format!("{ECHO}\n    def initialise(self, kwargs):\n        pass\n");
     write(folder.path(), PYTHON, &handler);
@@ -385,7 +385,7 @@ fn an_import_that_crashes_is_an_error_of_its_line() {
 }
 
 #[test]
-fn a_model_of_triton_is_told_as_one() {
+fn a_model_of_triton_is_reported_as_one() {
     let folder = repository::folder();
     let class = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n";
     let import = "import triton_python_backend_utils as pb_utils\n";
@@ -406,9 +406,9 @@ fn a_server_warns_of_methods_that_cannot_be_called() {
     let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
     let path = add_python(&mut config, "g", handler);
     let server = config.serve();
-    let told = server.wait_log("`finalize` cannot be called as it is");
+    let line = server.wait_log("`finalize` cannot be called as it is");
     let place = format!("{}:3: ", path.display());
-    assert!(told.contains(" WARN ") && told.contains(&place), "{told}");
+    assert!(line.contains(" WARN ") && line.contains(&place), "{line}");
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
             "import os\nchild = os.fork()\nif child == 0:\n  {end}\n_, status = os.waitpid(child, 0)\n\
              {give} [Tensor('out', str(os.waitstatus_to_exitcode(status)).encode())]"
         );
-        let told = reported(&client, code(graph, &body));
-        assert_eq!(told, format!("out UINT8 [1] {status}"), "{end}");
+        let text = reported(&client, code(graph, &body));
+        assert_eq!(text, format!("out UINT8 [1] {status}"), "{end}");
         // Two processes would take turns.
         for _ in 0..10 {
             assert_eq!(number(&client, "py", "os.getpid()"), worker, "{end}");

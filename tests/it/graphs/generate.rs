@@ -102,9 +102,9 @@ fn each_response_of_a_generator_is_an_event() {
 fn errors_are_answers_before_the_first_event_and_events_after_it() {
     let (_config, server) = lab(&[]);
     let answer = stream(&server, &numbers(2, "raise ValueError('third')"));
-    let told = events(&answer);
-    assert_eq!(told.len(), 3);
-    let text = told[2]["error"].as_str().unwrap();
+    let sent = events(&answer);
+    assert_eq!(sent.len(), 3);
+    let text = sent[2]["error"].as_str().unwrap();
     assert!(text.contains("third"), "{text}");
     let answer = stream(&server, "raise ValueError('first')\nyield");
     let error = answer.error();
@@ -192,7 +192,7 @@ fn opened(server: &Server, code: &str) -> BufReader<TcpStream> {
 #[test]
 fn events_come_one_by_one_and_the_connection_stays() {
     let (_config, server) = lab(&[]);
-    // The second has to wait for what the first has told.
+    // The second has to wait until the first was received.
     let gate = tempfile::tempdir().unwrap();
     let gate = gate.path().join("gate");
     let wait = format!(
@@ -250,9 +250,9 @@ fn a_time_limit_ends_the_stream_with_an_event() {
     let code = numbers(1, "time.sleep(100)");
     let asked = json!({"in": code, "timeout": 300_000}).to_string();
     let answer = post(&server, "/v2/models/gen/generate_stream", asked.as_bytes());
-    let told = events(&answer);
-    assert_eq!(told[0]["out"], 0);
-    let text = told[1]["error"].as_str().unwrap();
+    let sent = events(&answer);
+    assert_eq!(sent[0]["out"], 0);
+    let text = sent[1]["error"].as_str().unwrap();
     assert!(text.contains("eadline"), "{text}");
 }
 

@@ -86,14 +86,14 @@ fn what_a_call_prints_without_a_line_end_is_a_line_of_the_log() {
     }
     are_printed(&server, &["stdout progress"; 5]);
     // Also where the call fails.
-    let told = reported(
+    let text = reported(
         &client,
         code(
             "py",
             "print('begun', end='', file=sys.stderr)\nraise ValueError('wrong')",
         ),
     );
-    assert!(told.ends_with("ValueError: wrong"), "{told}");
+    assert!(text.ends_with("ValueError: wrong"), "{text}");
     eventually("it is in the log", || {
         printed(&server)
             .contains(&"stderr begun".to_owned())
@@ -109,8 +109,8 @@ fn a_long_chain_of_exceptions_is_shown_by_the_names_of_the_handler() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let body = "last = None\nfor number in range(3000):\n  error = Mine(f'number {number}')\n  error.__cause__ = last\n  last = error\nraise last";
-    let told = reported(&client, code("py", body));
-    assert!(told.ends_with("Mine: number 2999"), "{told}");
+    let text = reported(&client, code("py", body));
+    assert!(text.ends_with("Mine: number 2999"), "{text}");
     server.wait_log("Mine: number 2999");
     let log = server.log();
     assert!(log.contains("\n    Mine: number 1\n"), "{log}");

@@ -192,7 +192,7 @@ fn a_handler_that_is_saved_is_noticed() {
     comes("out UINT8 [7] second.");
     file(&config, "g/helper.py", "SAYS = b'!'\n");
     comes("out UINT8 [7] second!");
-    // One that breaks takes nothing away, and is mended the same way.
+    // One that breaks takes nothing away, and is fixed the same way.
     file(
         &config,
         "g/handler.py",

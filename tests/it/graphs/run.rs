@@ -177,8 +177,8 @@ fn an_interrupt_says_where_the_handler_was() {
         assert_eq!(ended(&mut run), Some(130));
         let mut shown = String::new();
         stderr.read_to_string(&mut shown).unwrap();
-        let told = "error: interrupted\n  the handler was at ";
-        assert!(shown.contains(told), "{shown}");
+        let text = "error: interrupted\n  the handler was at ";
+        assert!(shown.contains(text), "{shown}");
         let place = format!("g/handler.py:{place}\n");
         assert!(shown.contains(&place), "{shown}");
         for other in ["Traceback", "KeyboardInterrupt", "pyovms/"] {
@@ -188,7 +188,7 @@ fn an_interrupt_says_where_the_handler_was() {
 }
 
 #[test]
-fn a_handler_in_the_place_of_its_graph_is_told() {
+fn a_handler_in_the_place_of_its_graph_is_reported() {
     let folder = repository::folder();
     write(&folder.path().join("g"), PYTHON, TELLING);
     write(&folder.path().join("lone"), PYTHON, TELLING);
@@ -206,8 +206,8 @@ fn a_handler_in_the_place_of_its_graph_is_told() {
                 .current_dir(folder.path());
             let run = cli::run(&mut run);
             assert_eq!(run.code, Some(64), "{command}: {}", run.stderr);
-            let told = format!("error: {path} is a handler, and no graph\n{hint}");
-            assert!(run.stderr.contains(&told), "{command}: {}", run.stderr);
+            let text = format!("error: {path} is a handler, and no graph\n{hint}");
+            assert!(run.stderr.contains(&text), "{command}: {}", run.stderr);
         }
     }
 }

@@ -34,7 +34,7 @@ fn handler(number: u32) -> String {
 }
 
 /// Prints the times as docs/performance.md has them, and checks the median: one of them may be that of other tests.
-fn judge(whose: &str, mut times: Vec<Duration>) {
+fn check(whose: &str, mut times: Vec<Duration>) {
     times.sort();
     let [median, longest] = [times.len() / 2, times.len() - 1].map(|place| times[place]);
     println!(
@@ -64,7 +64,7 @@ fn the_watcher_of_a_server_has_a_saved_handler_answer_soon() {
         eventually("the saved handler answers", || is(number));
         saved.elapsed()
     });
-    judge("a server", times.collect());
+    check("a server", times.collect());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_watched_run_has_a_saved_handler_answer_soon() {
         answers(number);
         saved.elapsed()
     });
-    judge("graph run --watch", times.collect());
+    check("graph run --watch", times.collect());
     interrupt(&run);
     assert_eq!(ended(&mut run), Some(130));
 }

@@ -156,8 +156,8 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
     assert_eq!(status(&server, "slow"), "LOADING FAILED_PRECONDITION");
     // Its worker was killed, so that another load can begin.
     server.wait_log("Python worker was killed: its handler has not loaded within 2s");
-    let told = server.wait_log("the handler was at ");
-    assert!(told.contains("handler.py:8 in initialize"), "{told}");
+    let line = server.wait_log("the handler was at ");
+    assert!(line.contains("handler.py:8 in initialize"), "{line}");
     assert_eq!(graphs::reload(&server), 412);
     std::fs::write(handler.with_file_name("go"), "").unwrap();
     eventually("loaded at last", || {
@@ -170,7 +170,7 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
 fn a_load_ends_though_its_worker_has_not_come() {
     let mut config = Config::of(&[]);
     graphs::add_python(&mut config, "slow", graphs::CODE);
-    // An interpreter that begins when it is told to.
+    // An interpreter that begins when a file is there.
     let bin = config.beside("environment").join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let program = bin.join("python3");
@@ -194,10 +194,7 @@ fn a_load_ends_though_its_worker_has_not_come() {
     // The next one does not wait for it.
     assert_eq!(graphs::reload(&server), 412);
     let log = server.log();
-    assert!(
-        !log.contains("its previous load is still running"),
-        "{log}"
-    );
+    assert!(!log.contains("its previous load is still running"), "{log}");
     std::fs::write(bin.join("python3.go"), "").unwrap();
     eventually("it is loaded", || {
         (graphs::reload(&server) == 201).then_some(())

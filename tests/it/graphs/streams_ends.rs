@@ -164,11 +164,11 @@ fn a_generator_that_does_not_end_when_its_client_leaves_ends_its_worker() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let worker = || {
-        let told = reported(
+        let text = reported(
             &client,
             code("gen", "yield [Tensor('out', str(os.getpid()).encode())]"),
         );
-        told.rsplit(' ').next().map(str::to_owned)
+        text.rsplit(' ').next().map(str::to_owned)
     };
     let before = worker();
     // One that ends in time, although its client has left, ends nothing else.

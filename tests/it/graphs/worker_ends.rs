@@ -24,16 +24,16 @@ fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
         run.text() + &run.failure()
     };
     let path = path.to_str().expect("it is text");
-    for told in [
+    for text in [
         run(&["graph", "check", path, "py", "--initialize"]),
         run(&["graph", "check", path, "py"]),
         run(&["serve", "--check", "--config-path", path]),
     ] {
-        assert!(told.contains(named), "{told}");
+        assert!(text.contains(named), "{text}");
     }
     let server = config.serve();
-    let told = server.wait_log("Error during python node initialization");
-    assert!(told.contains(named), "{told}");
+    let line = server.wait_log("Error during python node initialization");
+    assert!(line.contains(named), "{line}");
     let client = Grpc::connect(&server);
     eventually("the other one serves", || {
         client
@@ -49,12 +49,12 @@ fn a_request_beyond_the_limit_of_memory_fails_alone() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     let large = format!("{FINE}\n{}", "#".repeat(INPUT));
-    let told = reported(&client, code("py", &large));
+    let text = reported(&client, code("py", &large));
     let expected = format!(
         "MemoryError: no memory for the {} bytes of input \"in\"; python_memory_limit has to be larger",
         large.len()
     );
-    assert!(told.contains(&expected), "{told}");
+    assert!(text.contains(&expected), "{text}");
     assert_eq!(reported(&client, code("py", FINE)), "out UINT8 [4] fine");
     let log = server.log();
     assert!(!log.contains("has started anew"), "{log}");
@@ -71,8 +71,8 @@ fn a_worker_that_dies_while_it_loads_is_not_replaced() {
     file(&config, "py/handler.py", CODE);
     let client = Grpc::connect(&server);
     crate::support::graphs::reload(&server);
-    let told = reported(&client, code("py", "import os; os._exit(8)"));
-    assert!(told.contains("ended with status 8"), "{told}");
+    let text = reported(&client, code("py", "import os; os._exit(8)"));
+    assert!(text.contains("ended with status 8"), "{text}");
     server.wait_log("has started anew, with its handlers of=\"graph py\"");
     let log = server.log();
     // One for the first death would have begun long before.
@@ -93,7 +93,7 @@ fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
     entry["python_timeout_ms"] = 500.into();
     config.put("mediapipe_config_list", entry);
     let server = config.serve();
-    let told = |graph: &str, method: &str, code: &str, how: &str| {
+    let fails = |graph: &str, method: &str, code: &str, how: &str| {
         let body = match method {
             "infer" => {
                 json!({"inputs": [{"name": "in", "shape": [1], "datatype": "BYTES", "data": [code]}]})
@@ -107,10 +107,10 @@ fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
         assert_eq!(answer.status, 503, "{path}: {text}");
     };
     let killed = "worker of graph py was killed after 500 ms (python_timeout_ms) in node py";
-    told("py", "infer", "while True: pass", killed);
-    told("py", "generate", "while True: pass", killed);
+    fails("py", "infer", "while True: pass", killed);
+    fails("py", "generate", "while True: pass", killed);
     let ended = "worker of graph gen ended with status 3 in node py";
-    told("gen", "generate_stream", "os._exit(3)\nyield []", ended);
+    fails("gen", "generate_stream", "os._exit(3)\nyield []", ended);
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn the_log_names_the_nodes_that_a_worker_was_at() {
     let server = config.serve();
     let client = Grpc::connect(&server);
     for _ in 0..2 {
-        let told = reported(&client, code("py", "import os; os._exit(3)"));
-        assert!(told.contains("ended with status 3 in node py"), "{told}");
+        let text = reported(&client, code("py", "import os; os._exit(3)"));
+        assert!(text.contains("ended with status 3 in node py"), "{text}");
         is_fine(&client);
     }
     server.wait_log("Python worker ended with status 3 of=\"graph py\" worker=0 node=\"py\"");
-    let told = reported(&client, code("py", "import ctypes; ctypes.string_at(0)"));
-    assert!(told.contains("was killed by SIGSEGV"), "{told}");
+    let text = reported(&client, code("py", "import ctypes; ctypes.string_at(0)"));
+    assert!(text.contains("was killed by SIGSEGV"), "{text}");
     eventually("it is not ready", || {
         (!is_ready(&server, &client, "py")).then_some(())
     });
@@ -146,9 +146,9 @@ fn a_breakpoint_in_a_served_handler_says_where_it_works() {
     let config = config_with(&[]);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let told = reported(&client, code("py", "breakpoint()"));
+    let text = reported(&client, code("py", "breakpoint()"));
     let hint = "BdbQuit: `breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only";
-    assert!(told.contains(hint), "{told}");
+    assert!(text.contains(hint), "{text}");
     server.wait_log(hint);
 }
 
@@ -158,10 +158,10 @@ fn the_log_has_the_handler_that_may_be_meant() {
     let folder = config.beside("py");
     fs::rename(folder.join("handler.py"), folder.join("handlr.py")).expect("it is there");
     let server: Server = config.serve();
-    let told = server.wait_log("Python node handler_path: ");
+    let line = server.wait_log("Python node handler_path: ");
     assert!(
-        told.contains("/handler.py does not exist; did you mean `handlr.py`?"),
-        "{told}"
+        line.contains("/handler.py does not exist; did you mean `handlr.py`?"),
+        "{line}"
     );
 }
 

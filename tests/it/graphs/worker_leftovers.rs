@@ -56,10 +56,10 @@ fn named_memory(client: &Grpc) -> PathBuf {
                 self.memory = shared_memory.SharedMemory(create=True, size=100)\n\
                 self.lock = multiprocessing.get_context('spawn').Lock()\n\
                 return [Tensor('out', self.memory.name.encode())]";
-    let told = reported(client, code("py", body));
-    let name = told.rsplit(' ').next().expect("it is told");
+    let text = reported(client, code("py", body));
+    let name = text.rsplit(' ').next().expect("it is reported");
     let memory = Path::new("/dev/shm").join(name);
-    assert!(memory.exists(), "{told}");
+    assert!(memory.exists(), "{text}");
     memory
 }
 
@@ -70,8 +70,8 @@ fn names_of_multiprocessing_go_with_a_worker_that_is_killed() {
     let memory = named_memory(&client);
     let body = "import os, subprocess; self.child = subprocess.Popen(['sleep', '1000']); \
                 return [Tensor('out', str(self.child.pid).encode())]";
-    let told = reported(&client, code("py", body));
-    let child = told
+    let text = reported(&client, code("py", body));
+    let child = text
         .rsplit(' ')
         .next()
         .and_then(|number| number.parse().ok());
@@ -86,7 +86,7 @@ fn names_of_multiprocessing_go_with_a_worker_that_is_killed() {
         Signal::KILL,
     )
     .expect("it runs");
-    are_gone(&[worker, child.expect("it is told"), tracker]);
+    are_gone(&[worker, child.expect("it is reported"), tracker]);
     eventually("the name is gone", || (!memory.exists()).then_some(()));
     is_fine(&client, "py");
 }
@@ -125,8 +125,8 @@ fn nothing_is_left_whatever_is_killed_at_once() {
         let mut server = config.serve();
         let client = Grpc::connect(&server);
         let note = config.beside("child");
-        let told = reported(&client, code("py", &leaves(&note)));
-        assert_eq!(told, "out UINT8 [4] fine");
+        let text = reported(&client, code("py", &leaves(&note)));
+        assert_eq!(text, "out UINT8 [4] fine");
         let child = eventually("it has begun", || {
             fs::read_to_string(&note).ok()?.trim().parse().ok()
         });
@@ -197,15 +197,15 @@ fn a_graph_whose_next_worker_does_not_come_is_not_ready() {
     eventually("it is ready", || {
         is_ready(&server, &client, "py").then_some(())
     });
-    let told = reported(&client, code("py", "import os; os._exit(8)"));
-    assert!(told.contains("ended with status 8"), "{told}");
+    let text = reported(&client, code("py", "import os; os._exit(8)"));
+    assert!(text.contains("ended with status 8"), "{text}");
     eventually("it is not ready", || {
         (!is_ready(&server, &client, "py")).then_some(())
     });
-    let told = reported(&client, code("py", FINE));
+    let text = reported(&client, code("py", FINE));
     assert!(
-        told.contains("worker of graph py has not started within 2 s"),
-        "{told}"
+        text.contains("worker of graph py has not started within 2 s"),
+        "{text}"
     );
     is_fine(&client, "other");
     let line = server.wait_log("the load of the handler has not ended for 5 s");

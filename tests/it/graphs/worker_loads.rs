@@ -67,9 +67,9 @@ fn imports_that_hang_delay_no_other_graph() {
         (reported(&client, code("zero", state)) == "out UINT8 [3] new").then_some(())
     });
     // One that hangs is left for what is saved next.
-    file(&config, "stuck3/handler.py", &changed("mended"));
-    eventually("it is mended", || {
-        (reported(&client, code("stuck3", state)) == "out UINT8 [6] mended").then_some(())
+    file(&config, "stuck3/handler.py", &changed("fixed"));
+    eventually("it is fixed", || {
+        (reported(&client, code("stuck3", state)) == "out UINT8 [5] fixed").then_some(())
     });
     server
         .wait_log("Python worker was killed: another load has taken its place of=\"graph stuck3\"");
@@ -104,10 +104,10 @@ fn imports_that_hang_at_the_start_delay_no_other_graph() {
     assert!(is_ready(&server, &client, "other"));
     assert!(!is_ready(&server, &client, "a"));
     for name in ["a", "b", "c"] {
-        let told = format!(
+        let text = format!(
             "Python worker was killed: its handler has not loaded within 6s of=\"graph {name}\""
         );
-        server.wait_log(&told);
+        server.wait_log(&text);
     }
     server.wait_ready();
     let asked = Instant::now();

@@ -57,19 +57,19 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
         assert!(kept < 30, "more than there may be");
     };
     assert!(kept > 8, "{kept} are less than half");
-    let told = "Server is overloaded - inputs of Python handlers of graph py: the most bytes allowed are 50331648 of \
+    let text = "Server is overloaded - inputs of Python handlers of graph py: the most bytes allowed are 50331648 of \
                 --max-bytes-in-flight; try again later";
     assert!(
-        refused.starts_with("ResourceExhausted: ") && refused.contains(told),
+        refused.starts_with("ResourceExhausted: ") && refused.contains(text),
         "{refused}"
     );
     let warning = "requests are refused: inputs of ";
-    let told = server.wait_log(warning);
+    let line = server.wait_log(warning);
     assert!(
-        told.contains(" are in flight or kept by handlers, and 50331648 may be"),
-        "{told}"
+        line.contains(" are in flight or kept by handlers, and 50331648 may be"),
+        "{line}"
     );
-    assert!(told.contains("of=\"graph py\""), "{told}");
+    assert!(line.contains("of=\"graph py\""), "{line}");
     for _ in 0..5 {
         assert_eq!(
             reported(&client, code("other", &fine)),
@@ -137,8 +137,8 @@ fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
     );
     let all = of("all graphs and pipelines", 109_051_904);
     assert!(refused[1].contains(&all), "{refused:?}");
-    let told = server.wait_log("requests are refused: inputs of all graphs and pipelines of ");
-    assert!(told.contains("of=\"graph other\""), "{told}");
+    let line = server.wait_log("requests are refused: inputs of all graphs and pipelines of ");
+    assert!(line.contains("of=\"graph other\""), "{line}");
     let image = vec![7; 1_000_000];
     for _ in 0..5 {
         let request = raw("passthrough_u8", "in", "UINT8", &[1, 1_000_000], &image);
@@ -155,10 +155,10 @@ fn a_generator_whose_result_has_no_room_ends_with_an_error() {
     let client = Grpc::connect(&server);
     let body = "yield [Tensor('out', bytes(3000000))]\nwhile True: yield [Tensor('out', b'more')]";
     for _ in 0..3 {
-        let told = reported(&client, code("gen", body));
+        let text = reported(&client, code("gen", body));
         assert!(
-            told.contains("no memory to take 3000000 bytes from a Python worker"),
-            "{told}"
+            text.contains("no memory to take 3000000 bytes from a Python worker"),
+            "{text}"
         );
     }
     is_fine(&client, "gen");
@@ -181,12 +181,12 @@ fn a_result_that_is_more_than_a_worker_may_share_is_a_memory_error() {
             "empty(): no memory for 4398046511104 bytes: ",
         ),
     ] {
-        let told = reported(&client, code("py", &body));
+        let text = reported(&client, code("py", &body));
         let limit = format!(
             "a worker may share {most} bytes of memory with the server; give less at once, or raise --max-bytes-in-flight"
         );
-        assert!(told.contains("MemoryError"), "{told}");
-        assert!(told.contains(what) && told.contains(&limit), "{told}");
+        assert!(text.contains("MemoryError"), "{text}");
+        assert!(text.contains(what) && text.contains(&limit), "{text}");
     }
     assert_eq!(number(&client, "py", "os.getpid()"), worker);
     is_fine(&client, "py");

@@ -31,15 +31,15 @@ pub(super) fn is_fine(client: &Grpc, graph: &str) {
     assert_eq!(reported(client, code(graph, FINE)), "out UINT8 [4] fine");
 }
 
-/// Returns a number that a handler tells.
+/// Returns a number that a handler returns.
 pub(super) fn number(client: &Grpc, graph: &str, expression: &str) -> u32 {
     let body = format!("import os; return [Tensor('out', str({expression}).encode())]");
-    let told = reported(client, code(graph, &body));
-    let number = told
+    let text = reported(client, code(graph, &body));
+    let number = text
         .rsplit(' ')
         .next()
         .and_then(|number| number.parse().ok());
-    number.unwrap_or_else(|| panic!("expected a number, got {told}"))
+    number.unwrap_or_else(|| panic!("expected a number, got {text}"))
 }
 
 fn is_alive(process: u32) -> bool {
@@ -79,12 +79,12 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
                 .then_some(())
         });
         let died = format!("worker of graph py {how} in node py");
-        let told = reported(&client, code("py", body));
+        let text = reported(&client, code("py", body));
         assert!(
-            told.starts_with("Unavailable: Mediapipe execution failed."),
-            "{told}"
+            text.starts_with("Unavailable: Mediapipe execution failed."),
+            "{text}"
         );
-        assert!(told.ends_with(&died), "{told}");
+        assert!(text.ends_with(&died), "{text}");
         // Whoever else was there as well, and nobody after it.
         let error = waits.wait().expect_err("its worker has died");
         assert!(error.message().ends_with(&died), "{error}");
@@ -126,8 +126,8 @@ fn a_worker_that_dies_again_and_again_starts_later() {
     let (_config, server) = lab(&[]);
     let client = Grpc::connect(&server);
     let dies = || {
-        let told = reported(&client, code("py", "import os; os._exit(3)"));
-        assert!(told.contains("ended with status 3 in node py"), "{told}");
+        let text = reported(&client, code("py", "import os; os._exit(3)"));
+        assert!(text.contains("ended with status 3 in node py"), "{text}");
     };
     for _ in 0..2 {
         dies();
@@ -143,8 +143,8 @@ fn a_worker_that_dies_again_and_again_starts_later() {
     );
     let mut talk = Talk::open(&client);
     talk.send(code("py", FINE));
-    let told = talk.next().reported();
-    assert!(told.contains("3 times within a minute"), "{told}");
+    let text = talk.next().reported();
+    assert!(text.contains("3 times within a minute"), "{text}");
     is_fine(&client, "other");
     eventually("it starts again", || {
         is_ready(&server, &client, "py").then_some(())
@@ -153,13 +153,13 @@ fn a_worker_that_dies_again_and_again_starts_later() {
 }
 
 #[test]
-fn a_generator_whose_worker_dies_is_told_so() {
+fn a_generator_whose_worker_dies_gets_that_error() {
     let (_config, server) = lab(&[]);
     let client = Grpc::connect(&server);
-    let told = reported(&client, code("gen", "import os\nos._exit(3)\nyield []"));
+    let text = reported(&client, code("gen", "import os\nos._exit(3)\nyield []"));
     assert!(
-        told.contains("worker of graph gen ended with status 3 in node py"),
-        "{told}"
+        text.contains("worker of graph gen ended with status 3 in node py"),
+        "{text}"
     );
     is_fine(&client, "other");
     is_fine(&client, "gen");
@@ -271,8 +271,8 @@ fn a_worker_has_nothing_of_the_server() {
     let (_config, server) = lab(&[]);
     let client = Grpc::connect(&server);
     let body = "import os\nfound = sorted(os.readlink(f'/proc/self/fd/{number}').split(':')[0] for number in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{number}'))\nreturn [Tensor('out', ' '.join(name for name in found if name != '/proc').encode())]";
-    let told = reported(&client, code("py", body));
-    let kinds: Vec<&str> = told
+    let text = reported(&client, code("py", body));
+    let kinds: Vec<&str> = text
         .split("] ")
         .last()
         .unwrap_or_default()
@@ -280,7 +280,7 @@ fn a_worker_has_nothing_of_the_server() {
         .collect();
     // Its standard streams, and its link.
     let sockets = kinds.iter().filter(|kind| **kind == "socket").count();
-    assert_eq!(sockets, 1, "{told}");
+    assert_eq!(sockets, 1, "{text}");
     // Of a group of its own.
     let (worker, group) = (
         number(&client, "py", "os.getpid()"),
@@ -304,7 +304,7 @@ fn floods_and_large_memory_are_the_workers_own() {
     let peak = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("it is told");
+        .expect("it is reported");
     let kilobytes: usize = peak
         .trim()
         .trim_end_matches(" kB")
@@ -361,8 +361,8 @@ fn several_workers_share_the_requests() {
         "py",
         "import time; time.sleep(1)\nreturn [Tensor('out', b'kept')]",
     ));
-    let told = reported(&client, code("py", "import os; os._exit(3)"));
-    assert!(told.contains("ended with status 3"), "{told}");
+    let text = reported(&client, code("py", "import os; os._exit(3)"));
+    assert!(text.contains("ended with status 3"), "{text}");
     is_fine(&client, "py");
     assert!(waits.wait().is_ok());
 }
@@ -394,9 +394,9 @@ fn a_graph_may_have_the_options_itself_and_its_entry_counts_first() {
         let options = "python_workers: 2 python_timeout_ms: 300";
         let (_config, server) = with_graph_options(options, &entry);
         let client = Grpc::connect(&server);
-        let told = reported(&client, code("py", "while True: pass"));
+        let text = reported(&client, code("py", "while True: pass"));
         let reason = format!("killed after {limit} ms (python_timeout_ms) in node py");
-        assert!(told.ends_with(&reason), "{told}");
+        assert!(text.ends_with(&reason), "{text}");
         // The other one is there meanwhile.
         is_fine(&client, "py");
         server.wait_log("worker=1");
@@ -451,9 +451,9 @@ fn a_call_that_takes_too_long_ends_its_worker() {
     let (_config, server) = with_options(&[("python_timeout_ms", 300.into())]);
     let client = Grpc::connect(&server);
     is_fine(&client, "py");
-    let told = reported(&client, code("py", "while True: pass"));
+    let text = reported(&client, code("py", "while True: pass"));
     let reason = "worker of graph py was killed after 300 ms (python_timeout_ms) in node py";
-    assert!(told.ends_with(reason), "{told}");
+    assert!(text.ends_with(reason), "{text}");
     is_fine(&client, "py");
 }
 
@@ -485,23 +485,23 @@ fn a_call_that_takes_too_long_ends_its_worker_although_its_client_has_left() {
 }
 
 #[test]
-fn a_call_that_does_not_end_is_told() {
+fn a_call_that_does_not_end_is_reported() {
     let (_config, server) = with_options(&[]);
     let client = Grpc::connect(&server);
     let _call = client.call(code("py", "while True: pass"));
-    let told = server.wait_log("a call of the handler has not ended for 5 s");
+    let line = server.wait_log("a call of the handler has not ended for 5 s");
     let rest = r#"python_timeout_ms would end it of="graph py" node="py""#;
-    assert!(told.contains(rest), "{told}");
-    let (_, at) = told.split_once(" s: it is at ").expect(&told);
-    assert!(at.contains(".py:") && at.contains(" in execute;"), "{told}");
+    assert!(line.contains(rest), "{line}");
+    let (_, at) = line.split_once(" s: it is at ").expect(&line);
+    assert!(at.contains(".py:") && at.contains(" in execute;"), "{line}");
 }
 
 #[test]
 fn a_worker_may_have_a_limit_of_memory() {
     let (_config, server) = with_options(&[("python_memory_limit", (1_u64 << 30).into())]);
     let client = Grpc::connect(&server);
-    let told = reported(&client, code("py", "bytearray(2 << 30)"));
-    assert!(told.ends_with(" - MemoryError: "), "{told}");
+    let text = reported(&client, code("py", "bytearray(2 << 30)"));
+    assert!(text.ends_with(" - MemoryError: "), "{text}");
     is_fine(&client, "py");
 }
 
@@ -559,11 +559,11 @@ fn the_log_says_where_a_handler_was_that_ended_its_worker() {
     ] {
         let server = config.serve();
         let client = Grpc::connect(&server);
-        let told = reported(&client, code("py", name));
+        let text = reported(&client, code("py", name));
         let died = format!("worker of graph py {how}");
         assert!(
-            told.contains(&died) && told.ends_with(" in node py"),
-            "{told}"
+            text.contains(&died) && text.ends_with(" in node py"),
+            "{text}"
         );
         server.wait_log("Python worker has started anew");
         let log = server.log();
@@ -610,7 +610,7 @@ fn a_run_shows_where_a_handler_was_that_ended_its_worker() {
         let input = format!("in:UINT8={:?}", name.as_bytes());
         let run = crate::graphs::new::graph(folder.path(), &["run", "g", "-i", &input]);
         assert_eq!(run.code, Some(1), "{}", run.failure());
-        let told = format!("the handler was at <folder>/g/handler.py:{place}; threads of");
-        assert!(run.stderr.contains(&told), "{}", run.stderr);
+        let expected = format!("the handler was at <folder>/g/handler.py:{place}; threads of");
+        assert!(run.stderr.contains(&expected), "{}", run.stderr);
     }
 }

@@ -144,7 +144,7 @@ fn with_odd_operator(root: &Path) {
 }
 
 #[test]
-fn files_that_may_not_be_read_and_operators_that_there_are_not_are_told_everywhere() {
+fn files_that_may_not_be_read_and_operators_that_there_are_not_are_reported_everywhere() {
     let folder = repository::folder();
     for name in ["graph", "weights", "operator"] {
         repository::copy(

@@ -1,4 +1,4 @@
-//! Limits of dynamic batching: memory, models that are not fit for it, requests that fail, and what clients are told.
+//! Limits of dynamic batching: memory, models that are not fit for it, requests that fail, and what clients see of it.
 
 use std::fs;
 
@@ -132,9 +132,9 @@ fn models_that_mix_rows_or_whose_shapes_depend_on_values_are_refused() {
         let server = serve(name, batching);
         let line = server.wait_log("dynamic_batching is off: ");
         assert!(line.contains(reason), "{name}: {line}");
-        let told = shortfall(&server, name);
-        let told = told.as_str().unwrap();
-        assert!(told.starts_with("off: ") && told.contains(reason), "{told}");
+        let text = shortfall(&server, name);
+        let text = text.as_str().unwrap();
+        assert!(text.starts_with("off: ") && text.contains(reason), "{text}");
         let config = config(&Grpc::connect(&server), name);
         assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
         assert_eq!(config.output[0].dims, [-1, 4], "no row, but all of it");
@@ -175,11 +175,11 @@ fn sizes_beyond_the_limit_of_memory_are_not_kept() {
     let grpc = Grpc::connect(&server);
     let batching = config(&grpc, "fullsize").dynamic_batching.unwrap();
     assert_eq!(batching.preferred_batch_size, [64]);
-    let told = shortfall(&server, "fullsize");
-    let told = told.as_str().unwrap();
+    let text = shortfall(&server, "fullsize");
+    let text = text.as_str().unwrap();
     assert!(
-        told.starts_with(&format!("up to 64 rows: {reason}")) && told.ends_with(limit),
-        "{told}"
+        text.starts_with(&format!("up to 64 rows: {reason}")) && text.ends_with(limit),
+        "{text}"
     );
     let pixels = vec![1.0; 3 * 224 * 224];
     let calls: Vec<_> = (0..24)
@@ -231,8 +231,8 @@ fn a_limit_that_no_size_keeps_turns_batches_off() {
             line.contains("batches of 2 rows take about ") && line.contains(reason),
             "{line}"
         );
-        let told = shortfall(&server, "perceptron");
-        assert!(told.as_str().unwrap().contains(reason), "{told}");
+        let text = shortfall(&server, "perceptron");
+        assert!(text.as_str().unwrap().contains(reason), "{text}");
     }
 }
 
@@ -303,12 +303,12 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
         (&json["max_batch_size"], &json["dynamic_batching"]),
         (&json!(0), &Value::Null)
     );
-    let told = shortfall(&server, "unpadded");
+    let text = shortfall(&server, "unpadded");
     assert!(
-        told.as_str()
+        text.as_str()
             .unwrap()
             .starts_with(&format!("off: {reason}: ")),
-        "{told}"
+        "{text}"
     );
     let run = infer::infer(&server, infer::GRPC, &["unpadded", "--metadata"]);
     assert!(

@@ -167,7 +167,7 @@ fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
 }
 
 #[test]
-fn clients_are_told_of_batches_in_tritons_form() {
+fn batches_are_reported_in_tritons_form() {
     let server = serve("perceptron", r#"{"max_batch":8,"max_delay_us":250}"#);
     let config = config(&Grpc::connect(&server), "perceptron");
     assert_eq!(config.max_batch_size, 1, "rows of a request");

@@ -152,14 +152,14 @@ fn layouts_that_do_not_fit_are_refused() {
         error(&model("increment4d"), &anonymous("NHW")),
         error(&model("increment4d"), &anonymous("NHWC:NCDW")),
         error(&model("increment4d"), &named(&[("output", "NC:CN")])),
-        error(&model("increment4d"), &named(&[("picture", "NC")])),
+        error(&model("increment4d"), &named(&[("image", "NC")])),
         error(&model("add"), &anonymous("NC")),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     Layout incompatible with given shape - `input` has shape (1,3,20,30); layout NHW
     Layout incompatible with given shape - `input` has shape (1,3,20,30); layout NHWC:NCDW
     Layout incompatible with given shape - `output` has shape (1,3,20,30); layout NC
-    Layout from config not found in model - no input or output `picture`; the model has: input, output
+    Layout from config not found in model - no input or output `image`; the model has: input, output
     Anonymous fixed shape is invalid for models with multiple inputs - a layout without a name as well; the model has: input1, input2
     ");
 }
@@ -173,24 +173,24 @@ fn mapped(mapping: &str) -> tempfile::TempDir {
 
 #[test]
 fn public_names_are_used_everywhere() {
-    let root = mapped(r#"{"inputs":{"input":"picture"},"outputs":{"output":"brighter"}}"#);
-    let mut options = named(&[("picture", "NHWC:NCHW"), ("brighter", "NCHW")]);
-    options.shapes = PerTensor::Named(vec![("picture".to_owned(), ShapeOption::Auto)]);
-    let asked: [(&str, &[usize]); 1] = [("picture", &[1, 2, 1, 3])];
+    let root = mapped(r#"{"inputs":{"input":"image"},"outputs":{"output":"brighter"}}"#);
+    let mut options = named(&[("image", "NHWC:NCHW"), ("brighter", "NCHW")]);
+    options.shapes = PerTensor::Named(vec![("image".to_owned(), ShapeOption::Auto)]);
+    let asked: [(&str, &[usize]); 1] = [("image", &[1, 2, 1, 3])];
     let model = load(root.path(), &options, &asked).unwrap();
     assert_eq!(
         describe(&model),
-        "picture (1,2,1,3) NHWC, brighter (1,3,2,1) NCHW"
+        "image (1,2,1,3) NHWC, brighter (1,3,2,1) NCHW"
     );
     let values = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-    let outputs = infer(&model, &[("picture", &[1, 2, 1, 3], &values)]).unwrap();
+    let outputs = infer(&model, &[("image", &[1, 2, 1, 3], &values)]).unwrap();
     assert_eq!(
         outputs,
         [(vec![1, 3, 2, 1], vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0])]
     );
     insta::assert_snapshot!(
         infer(&model, &[("input", &[1, 2, 1, 3], &values)]).unwrap_err(),
-        @"Missing input with specific name - Required input: picture; the request has: input"
+        @"Missing input with specific name - Required input: image; the request has: input"
     );
 }
 
@@ -218,7 +218,7 @@ fn an_output_without_a_name_may_get_a_public_one() {
 #[test]
 fn names_that_do_not_fit_are_refused() {
     let shape = ShapeOption::Auto;
-    let renamed = mapped(r#"{"inputs":{"input":"picture"}}"#);
+    let renamed = mapped(r#"{"inputs":{"input":"image"}}"#);
     let by_own_name = LoadOptions {
         shapes: PerTensor::Named(vec![("input".to_owned(), shape)]),
         ..options()
@@ -228,7 +228,7 @@ fn names_that_do_not_fit_are_refused() {
         error(renamed.path(), &named(&[("input", "NCHW")])),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
-    Shape from config has real name. Use mapped name instead - `input` is mapped to `picture`
-    Layout from config not found in model - no input or output `input`; the model has: picture, output
+    Shape from config has real name. Use mapped name instead - `input` is mapped to `image`
+    Layout from config not found in model - no input or output `input`; the model has: image, output
     ");
 }

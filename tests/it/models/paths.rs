@@ -248,7 +248,7 @@ fn a_file_of_triton_that_cannot_be_read_refuses_its_model() {
     assert_eq!(statuses(&server), [200, 400]);
     // What serves goes on as it is, with its sequences.
     write("sequence_batching { ]");
-    eventually("the new error is told", || {
+    eventually("the new error is reported", || {
         status().contains("config.pbtxt:1:21: ").then_some(())
     });
     assert_eq!(statuses(&server), [200, 400]);
@@ -341,7 +341,7 @@ fn a_file_of_triton_says_which_versions_are_served() {
     });
     // What serves goes on as it is.
     write("newest { }");
-    eventually("the error is told", || {
+    eventually("the error is reported", || {
         let status = get(&server, "/v1/models/dummy").text();
         status.contains("config.pbtxt:1:18: ").then_some(())
     });
@@ -359,7 +359,7 @@ fn a_file_of_triton_says_which_versions_are_served() {
 }
 
 #[test]
-fn what_a_file_of_triton_says_otherwise_than_the_model_is_told() {
+fn what_a_file_of_triton_says_otherwise_than_the_model_is_reported() {
     let folder = several(&["dummy", "add"]);
     let all = folder.path().join("all");
     let text = "max_batch_size: 8\n\

@@ -138,7 +138,7 @@ fn a_load_that_is_tried_again_is_reported_of_only_with_its_outcome() {
 }
 
 #[test]
-fn labels_are_followed_and_told_where_they_do_not_fit() {
+fn labels_are_followed_and_reported_where_they_do_not_fit() {
     let root = repository::of(&[("1", "classifier")]);
     let write = |labels: &str| fs::write(root.path().join("labels.txt"), labels).unwrap();
     write("a\nb\n");

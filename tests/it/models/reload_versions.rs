@@ -132,7 +132,7 @@ fn a_version_that_cannot_be_loaded_leaves_the_next_lower_one_and_is_tried_again(
     // The reason itself, as TensorFlow Serving's status has it.
     assert!(failed.starts_with("2 UNAVAILABLE cannot read "), "{failed}");
     assert_eq!(infer(&server, ""), "version 1");
-    // Those who send requests are told no paths.
+    // Those who send requests see no paths.
     let folder = format!("{}/", root.path().join("2").display());
     let reason = failed.strip_prefix("2 UNAVAILABLE ").unwrap();
     let reason = reason.replace(&folder, "");
@@ -199,7 +199,7 @@ fn a_request_in_flight_finishes_on_the_version_that_it_found() {
     let call = busy::running(&server, &client, STEPS);
     fs::remove_dir_all(root.path().join("2")).unwrap();
     wait_index(&server, &["1 READY", "2 UNAVAILABLE unloaded"]);
-    assert!(!call.is_answered(), "the request is still under way");
+    assert!(!call.is_answered(), "the request is still in flight");
     let answer = call.wait();
     assert_eq!(answer.as_ref().unwrap().model_version, "2");
     busy::check(STEPS, &answer);

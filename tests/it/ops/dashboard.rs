@@ -198,7 +198,7 @@ fn history_is_kept_by_the_server() {
     assert!(now["tick"].as_u64() >= history["tick"].as_u64());
     assert!(of(&now, "dummy")["recent"]["p50_us"].as_u64() > Some(0));
     assert!(now["totals"]["recent"]["rate"].as_f64() > Some(0.0));
-    // What is known already is not told again.
+    // What is known already is not sent again.
     let tick = history["tick"].as_u64().unwrap();
     let newer = get(&server, &format!("/dashboard/history?since={tick}")).json();
     let count = newer["tick"].as_u64().unwrap() - tick;
@@ -526,9 +526,9 @@ fn the_page_of_a_servable_has_lines_without_a_script() {
             line.replace("Client(\"test\")", &format!("Client(\"{here}\")"))
         };
         let curl = line("curl");
-        let told = curl.replacen("curl -s", "curl -w '%{http_code}' -s", 1);
+        let with_status = curl.replacen("curl -s", "curl -w '%{http_code}' -s", 1);
         let mut command = std::process::Command::new("sh");
-        let ran = cli::run(command.args(["-ec", &told]));
+        let ran = cli::run(command.args(["-ec", &with_status]));
         assert!(
             ran.text().ends_with("200"),
             "{curl}: {}{}",

@@ -111,7 +111,7 @@ fn requests_that_take_too_long_are_left() {
 }
 
 #[test]
-fn clients_are_told_that_the_connection_was_closed() {
+fn clients_learn_that_the_connection_was_closed() {
     for api in infer::APIS {
         let mut server = busy::serve(&["--shutdown_timeout_seconds", "1"]);
         let before = server.processor_time();

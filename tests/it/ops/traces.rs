@@ -248,7 +248,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     let server = serve_config(&collector, &config);
     let grpc = Grpc::connect(&server);
     let (id, header) = parent(1);
-    let told = |answer: &ModelInferResponse| -> serde_json::Value {
+    let seen = |answer: &ModelInferResponse| -> serde_json::Value {
         serde_json::from_slice(&answer.raw_output_contents[0]).unwrap()
     };
     let (answer, _) = infer(&grpc, code("py", TELL), &header);
@@ -260,7 +260,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     ");
     let execute = spans.iter().find(|span| span.name == "python execute");
     let own = format!("00-{id}-{}-01", hex(&execute.unwrap().span_id));
-    assert_eq!(told(&answer), json!({ "traceparent": own }));
+    assert_eq!(seen(&answer), json!({ "traceparent": own }));
 
     // A request that is not sampled, on a thread that has had one that is.
     let mut unsampled = tonic::Request::new(code("py", TELL));
@@ -272,7 +272,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     let answer = client.model_infer(unsampled);
     let answer = grpc.runtime.block_on(answer).unwrap();
     assert!(!answer.metadata().contains_key("traceparent"));
-    assert_eq!(told(answer.get_ref()), json!({}));
+    assert_eq!(seen(answer.get_ref()), json!({}));
 
     // One that fails.
     let (id, header) = parent(3);
@@ -326,8 +326,8 @@ fn a_handler_of_a_pipeline_is_a_span_below_its_node_and_knows_it() {
     ");
     let execute = spans.iter().find(|span| span.name == "python execute");
     let own = format!("00-{id}-{}-01", hex(&execute.unwrap().span_id));
-    let told: serde_json::Value = serde_json::from_slice(&answer.raw_output_contents[0]).unwrap();
-    assert_eq!(told, json!({ "traceparent": own }));
+    let seen: serde_json::Value = serde_json::from_slice(&answer.raw_output_contents[0]).unwrap();
+    assert_eq!(seen, json!({ "traceparent": own }));
 }
 
 #[test]
@@ -410,13 +410,13 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
             "gen",
             "import pyovms\nfor n in range(2):\n  yield [Tensor('out', pyovms.trace_context()['traceparent'].encode())]",
         ));
-        let told = [0; 2].map(|_| {
+        let seen = [0; 2].map(|_| {
             let answer = talk.next().response();
             String::from_utf8(answer.raw_output_contents[0].to_vec()).unwrap()
         });
         talk.close();
         talk.rest();
-        told
+        seen
     };
     // The sets of a generator belong to the call that has begun it.
     let own = |spans: &[Span]| {
@@ -425,7 +425,7 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
         let own = format!("00-{}-{}-01", hex(&execute.trace_id), hex(&execute.span_id));
         [own.clone(), own]
     };
-    let told = speak(Talk::open(&grpc));
+    let seen = speak(Talk::open(&grpc));
     let spans = collector.trace_named(STREAM);
     let alone = tree(&spans);
     insta::assert_snapshot!(alone, @r"
@@ -435,15 +435,15 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=2
     ");
-    assert_eq!(told, own(&spans));
+    assert_eq!(seen, own(&spans));
 
     let (id, header) = parent(1);
     let (talk, given) = Talk::open_below(&grpc, &header);
-    let told = speak(talk);
+    let seen = speak(talk);
     let spans = collector.trace_of(&id);
     joined(&spans, &id, &given);
     assert_eq!(tree(&spans), alone);
-    assert_eq!(told, own(&spans));
+    assert_eq!(seen, own(&spans));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_certificate_without_its_key_is_refused() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_with_their_variables() {
+fn files_that_cannot_be_used_are_reported_with_their_variables() {
     let authority = ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem");
     insta::assert_snapshot!(start(&["--otlp-endpoint", HTTPS.1], &[authority]), @r"
     exit 1
@@ -140,8 +140,8 @@ fn files_that_cannot_be_used_are_told_with_their_variables() {
 fn values_that_are_not_known_are_warned_of() {
     let absent = (ENDPOINT, "http://127.0.0.1:9");
     let variables = [&[absent][..], &UNKNOWN].concat();
-    let told = check("--check", &variables).failure();
-    insta::assert_snapshot!(told, @"
+    let text = check("--check", &variables).failure();
+    insta::assert_snapshot!(text, @"
     exit 2
     warning: no errors, but 7 warnings
       warning: OTEL_EXPORTER_OTLP_COMPRESSION has `brotli`, expected `gzip` or `none`; none is used
@@ -152,12 +152,12 @@ fn values_that_are_not_known_are_warned_of() {
       warning: OTEL_BSP_MAX_QUEUE_SIZE has `x`, expected a whole number from 1 to 1000000; 2048 is used
       warning: OTEL_BSP_MAX_EXPORT_BATCH_SIZE has `q`, expected a whole number from 1 to 1000000; 512 is used
     ");
-    assert_eq!(check("--check=syntax", &variables).failure(), told);
+    assert_eq!(check("--check=syntax", &variables).failure(), text);
 
     // A start says the same, and serves.
     let server = Server::start_in(&variables, "dummy", &[]);
     let log = server.log();
-    let warnings: Vec<&str> = told
+    let warnings: Vec<&str> = text
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("warning: OTEL"))
         .collect();

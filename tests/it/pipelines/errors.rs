@@ -42,7 +42,7 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
         |out: &str, give: &str, kind: &str| json!({"out": out, "give": give, "give_type": kind});
     let count = "Custom node library has produced corrupted number of outputs - Node: bad";
     let size = "Custom node output has invalid content size - Node: bad";
-    // What is the client's fault comes of a model behind the node.
+    // Errors of the client come of a model behind the node.
     let rows = [
         (
             "fails",
@@ -103,7 +103,7 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
             "Invalid input precision - Node: a input: b Invalid precision - Expected: FP32; Actual: I32",
         ),
         (
-            "other_than_told",
+            "other_than_declared",
             json!({"out": "1,10", "give": "1,9"}),
             500,
             "Internal server error - Node: response",
@@ -133,7 +133,7 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
         let part = client.refused(ten(&format!("{name}_in_parts"), 0.0));
         let shards: &[&str] = match *name {
             "fails" => &["; shard: split_1"],
-            "other_than_told" => &[""],
+            "other_than_declared" => &[""],
             // Where all do it wrong, any of them may be the first.
             _ => &["; shard: split_0", "; shard: split_1", "; shard: split_2"],
         };

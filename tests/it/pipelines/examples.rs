@@ -83,7 +83,7 @@ fn a_page_without_lines_is_reported() {
 #[test]
 fn parts_of_faces_are_gathered_from_the_inside_out() {
     let folder = example("faces", &["faces.c", "dominant.cpp"]);
-    let image = folder.path().join("picture.npy");
+    let image = folder.path().join("image.npy");
     write_npy(&image, &floats(&[1, 448, 896], &vec![1.0; 448 * 896]));
     let image = format!("picture=@{}", image.display());
     let ask = |name| run(&folder, &[name, "-i", &image, "--output", "json"]);

@@ -93,10 +93,10 @@ fn a_handler_that_is_saved_is_noticed() {
     gives("y [1,10] 102");
     fs::write(config.beside("helper.py"), "more = lambda it: it + 200\n").unwrap();
     gives("y [1,10] 202");
-    // One that breaks takes nothing away, and is mended the same way.
+    // One that breaks takes nothing away, and is fixed the same way.
     fs::write(config.beside("steps.py"), "raise ValueError('half')\n").unwrap();
     server.wait_log("ValueError: half");
-    eventually("it is told", || {
+    eventually("it is reported", || {
         (status(&server, "p") == "AVAILABLE UNKNOWN").then_some(())
     });
     gives("y [1,10] 202");

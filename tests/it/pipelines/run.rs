@@ -61,7 +61,7 @@ fn boxes_with_scores_are_ranked() {
 #[test]
 fn a_node_that_never_ends_is_not_waited_for() {
     let folder = repository::folder();
-    // It does not tell its inputs, so that the pipeline is refused.
+    // It does not list its inputs, so that the pipeline is refused.
     let library = compiled_with("who.c", &["-DSTAYS"]);
     let config = json!({
         "model_config_list": [],

@@ -116,9 +116,9 @@ fn a_check_finds_methods_that_cannot_be_called_as_they_are() {
     let check = |args: &[&str]| {
         let run = cli::run(cli::command().args(args).arg(&file));
         assert_eq!(run.code, Some(1), "{}{}", run.text(), run.failure());
-        let told = run.text() + &run.failure();
+        let shown = run.text() + &run.failure();
         let place = format!("{}:2: {found}", config.beside("code.py").display());
-        assert!(told.contains(&place), "{told}");
+        assert!(shown.contains(&place), "{shown}");
     };
     check(&["pipeline", "check"]);
     check(&["serve", "--port", "1", "--check", "--config-path"]);
@@ -146,13 +146,13 @@ fn an_exception_of_a_handler_is_placed_in_the_handler() {
     let mut serve = cli::command();
     serve.args(["serve", "--port", "1", "--check", "--config-path"]);
     let run = cli::run(serve.arg(&file));
-    let told = format!("error: {place}: pipeline `p`, node `n`: ");
-    assert!(run.failure().contains(&told), "{}", run.failure());
+    let head = format!("error: {place}: pipeline `p`, node `n`: ");
+    assert!(run.failure().contains(&head), "{}", run.failure());
     let server = config.serve();
-    let told = server.wait_log(&format!("{place}: "));
+    let line = server.wait_log(&format!("{place}: "));
     assert!(
-        told.contains("ModuleNotFoundError: No module named 'missing_module'"),
-        "{told}"
+        line.contains("ModuleNotFoundError: No module named 'missing_module'"),
+        "{line}"
     );
     let log = server.log();
     let (_, rest) = log
@@ -230,8 +230,8 @@ fn after_three_deaths_a_pipeline_is_not_ready_until_a_worker_has_started() {
         format!("Unavailable: Pipeline is not ready - {reason}")
     );
     assert_eq!(status(&server, "p"), "LOADING UNKNOWN");
-    let told = get(&server, "/v2/models/p/ready").error();
-    assert_eq!(told, format!("404: Pipeline is not ready - {reason}"));
+    let error = get(&server, "/v2/models/p/ready").error();
+    assert_eq!(error, format!("404: Pipeline is not ready - {reason}"));
     // Its metadata is known all the same, and nobody else is held up.
     assert_eq!(get(&server, "/v2/models/p").status, 200);
     assert_eq!(get(&server, "/v2/health/ready").status, 200);
@@ -281,11 +281,11 @@ fn a_pipeline_may_have_limits_of_time_and_memory() {
     set(&mut config, "python_memory_limit", 1 << 30);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let told = reported(&client, code("p", "while True: pass"));
+    let error = reported(&client, code("p", "while True: pass"));
     let reason = "worker of pipeline p was killed after 300 ms (python_timeout_ms) in node n";
-    assert!(told.ends_with(reason), "{told}");
-    let told = reported(&client, code("p", "bytearray(2 << 30)"));
-    assert!(told.ends_with("Node: n - MemoryError"), "{told}");
+    assert!(error.ends_with(reason), "{error}");
+    let error = reported(&client, code("p", "bytearray(2 << 30)"));
+    assert!(error.ends_with("Node: n - MemoryError"), "{error}");
     is_fine(&client, "p");
 }
 

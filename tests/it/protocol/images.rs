@@ -145,7 +145,7 @@ fn a_pipeline_splits_a_request_of_images() {
     InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: x
     InvalidArgument: Received binary image input but resource not configured to accept NHWC layout - Expected: N...HWC; Actual: N?CHW; input name: x
     ");
-    let file = config.beside("picture.png");
+    let file = config.beside("image.png");
     fs::write(&file, &as_it_is).unwrap();
     for api in ALL {
         let given = format!("x:BYTES=@{}", file.display());
@@ -212,7 +212,7 @@ fn each_error_of_images_has_its_code_and_text() {
     let grey = image::GrayImage::from_pixel(2, 2, image::Luma([100]));
     let grey = encoded(&grey.into(), ImageFormat::Png);
     let texts = [
-        (&[1][..], &[b"no picture".as_slice()][..]),
+        (&[1][..], &[b"no image".as_slice()][..]),
         (&[1], &[b""]),
         (&[1, 1], &[&png]),
         (&[2], &[&png]),

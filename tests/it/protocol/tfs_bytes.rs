@@ -112,13 +112,13 @@ fn each_error_has_its_code_and_text() {
         predict(images, "image_any", "image", shape, files).unwrap_err()
     };
     let mut texts = vec![
-        image(&[1], &[b"no picture"]),
+        image(&[1], &[b"no image"]),
         image(&[1], &[b""]),
         image(&[1, 1], &[&png]),
         image(&[2], &[&png]),
     ];
     for value in [
-        json!([b64(b"no picture")]),
+        json!([b64(b"no image")]),
         json!([b64(b"")]),
         json!([[b64(&png)]]),
     ] {

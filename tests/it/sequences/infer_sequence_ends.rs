@@ -145,7 +145,7 @@ fn the_end_of_an_open_sequence_needs_no_input() {
 }
 
 #[test]
-fn an_id_that_was_chosen_is_told_of_an_open_sequence() {
+fn an_id_that_was_chosen_is_printed_of_an_open_sequence() {
     let server = stateful("running_total", &[]);
     let open = words("running_total -q -i x=[[1,2,3,4]] --sequence --no-end --each");
     let run = infer(&server, GRPC, &open);
@@ -232,14 +232,14 @@ fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
     exit 1
     error: step 2 of 3: no answer from <address> within 200ms
     hint: `--timeout` sets the limit
-    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, tells the steps that it has run
+    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, shows the steps that it has run
     ");
     for (flags, hint) in [
         (
             &[][..],
             "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` goes on with it, from \
              step 2 (sample 4 of the sound, from 0 on) on, or from the one behind it if the server has run that one; \
-             `ovms infer running_total --sequences`, over REST, tells the steps that it has run\n",
+             `ovms infer running_total --sequences`, over REST, shows the steps that it has run\n",
         ),
         (
             &["--no-end"],

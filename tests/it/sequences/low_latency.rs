@@ -165,7 +165,7 @@ fn the_second_load_comes_from_the_cache() {
 }
 
 #[test]
-fn what_the_model_does_not_take_is_told_as_for_any_other() {
+fn what_the_model_does_not_take_is_reported_as_for_any_other() {
     let root = model("lstm_ti");
     let error = |options| load(&root, &options, &[]).err().unwrap();
     let reshape = error(unrolled(&[1, 8].map(Dim::Fixed)));

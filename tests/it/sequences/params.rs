@@ -41,7 +41,7 @@ fn reported(client: &Client<'_>, wire: Wire, ask: &Ask) -> (u64, f32, Option<Val
 }
 
 #[test]
-fn ids_are_numbers_or_texts_and_are_told_as_they_were_given() {
+fn ids_are_numbers_or_texts_and_are_returned_as_they_were_given() {
     let server = serve(MODEL, &[]);
     let client = Client::connect(&server);
     for wire in Wire::KSERVE {

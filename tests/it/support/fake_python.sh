@@ -4,7 +4,7 @@
 # FAKE_VERSION: the version that it gives itself, such as "3 11".
 # FAKE_LOG:     the file that its arguments are written to, a line for each call.
 # FAKE_RUNTIME: the folder that "the wheel of openvino" brings.
-# FAKE_FAULT:   what pip complains of instead of installing that wheel.
+# FAKE_ERROR:   what pip complains of instead of installing that wheel.
 # FAKE_HANG:    the file that pip writes its id and a child's to, before it hangs.
 set -eu
 echo "$*" >>"$FAKE_LOG"
@@ -24,9 +24,9 @@ case "$*" in
 		wait
 	fi
 	echo "Collecting openvino"
-	if [ -n "$FAKE_FAULT" ]; then
+	if [ -n "$FAKE_ERROR" ]; then
 		echo "WARNING: Retrying after connection broken" >&2
-		echo "ERROR: $FAKE_FAULT" >&2
+		echo "ERROR: $FAKE_ERROR" >&2
 		exit 1
 	fi
 	echo "  Downloading https://example.org/files/openvino-1.0-py3-none-any.whl (1.0 MB)"

@@ -110,7 +110,7 @@ fn answers<'a>(
     let mut all = Vec::new();
     for (input, data) in request.inputs.iter().zip(&request.raw_input_contents) {
         let said = String::from_utf8_lossy(data);
-        if said.ends_with("fault") {
+        if said.ends_with("error") {
             all.push(Ok(ModelStreamInferResponse {
                 error_message: "Unexpected input - x; partial deserialization".to_owned(),
                 ..ModelStreamInferResponse::default()

@@ -207,7 +207,7 @@ pub(crate) fn memory(server: &Server, field: &str) -> usize {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix(field))
-        .expect("Linux tells it");
+        .expect("Linux reports it");
     let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
     kibibytes.expect("a number") << 10
 }

@@ -216,7 +216,7 @@ fn failure(text: &str) -> String {
 }
 
 #[test]
-fn a_command_that_fails_is_told_with_its_place() {
+fn a_command_that_fails_is_reported_with_its_place() {
     assert_eq!(
         failure("$ true\n$ echo why; exit 3"),
         "page:3: $ echo why; exit 3: exit status: 3\nwhy\n"
@@ -224,7 +224,7 @@ fn a_command_that_fails_is_told_with_its_place() {
 }
 
 #[test]
-fn a_command_that_says_something_else_is_told_with_its_place() {
+fn a_command_that_says_something_else_is_reported_with_its_place() {
     let failure = failure("$ export A=b; cd tests\n$ echo $A; basename $PWD\nb\nfixtures");
     assert!(failure.starts_with("page:3: $ echo"), "{failure}");
     assert!(failure.contains("not found: fixtures"), "{failure}");

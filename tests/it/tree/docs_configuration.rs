@@ -172,7 +172,7 @@ fn gather_if_object(root: &Value, part: &Value, path: &str, keys: &mut Table) {
     }
 }
 
-/// Returns the names of all keys of a model, as the reader of the file tells them.
+/// Returns the names of all keys of a model, as the reader of the file lists them.
 fn keys_of_a_model() -> Vec<String> {
     let text = br#"{"model_config_list": [{"config": {"name": "m", "": 1}}]}"#;
     let refused = parse(text, Path::new("/config.json"), &Defaults::default()).unwrap_err();

@@ -176,7 +176,9 @@ fn maxima_are_named_so() {
                 }
             } else if !line.starts_with("///") && !line.starts_with("#[") {
                 if let Some(name) = misnamed(comment, line) {
-                    found.push(format!("{path}:{number} `{name}` is not named `MAX_` and a noun"));
+                    found.push(format!(
+                        "{path}:{number} `{name}` is not named `MAX_` and a noun"
+                    ));
                 }
                 comment = "";
             }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Minimum share of a request for a wait to be reported.
-const WORTH_TELLING: f64 = 0.02;
+const WORTH_SHOWING: f64 = 0.02;
 
 /// Less is what it takes to hand a run over.
 const HANDED_OVER: Duration = Duration::from_micros(100);
@@ -23,7 +23,7 @@ const HANDED_OVER: Duration = Duration::from_micros(100);
 /// Cores that may stand idle on a busy machine: the threads of an inference do not end together.
 const IDLE: f64 = 0.3;
 
-/// Writes the waits of a request, a line for each node that had any worth telling.
+/// Writes the waits of a request, a line for each node that had any worth showing.
 pub(super) fn text(loaded: &LocalPipeline, last: &Last) -> String {
     let plan = loaded.plan();
     let mut by_node: BTreeMap<usize, Vec<&NodeTrace>> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub(super) fn text(loaded: &LocalPipeline, last: &Last) -> String {
         let late: Vec<&NodeTrace> = late.copied().collect();
         let longest = late.iter().map(|run| run.waited()).max();
         let longest = longest.unwrap_or_default();
-        if longest.is_zero() || longest.as_secs_f64() < WORTH_TELLING * last.took.as_secs_f64() {
+        if longest.is_zero() || longest.as_secs_f64() < WORTH_SHOWING * last.took.as_secs_f64() {
             continue;
         }
         let (what, advice) = match &plan.nodes[id].kind {
@@ -83,7 +83,7 @@ fn is_of(plan: &PipelinePlan, run: &NodeTrace, name: &str, version: Option<i64>)
     )
 }
 
-/// Facts that tell why runs of a model waited.
+/// Facts that show why runs of a model waited.
 #[derive(Debug, Clone, Copy)]
 struct Bottleneck {
     slots: usize,

@@ -322,7 +322,7 @@ async fn a_refusal_has_the_servers_code_and_text() {
 }
 
 #[tokio::test]
-async fn the_wrong_protocol_is_told_from_no_server() {
+async fn the_wrong_protocol_is_distinguished_from_no_server() {
     let (grpc, grpc_port) = listen().await;
     let (rest, rest_port) = listen().await;
     let (old, old_port) = listen().await;

@@ -339,7 +339,7 @@ impl Inputs {
         }
     }
 
-    /// Reports numbers that are sent as a text, since nothing tells the datatype of the input.
+    /// Reports numbers that are sent as a text, since the datatype of the input is unknown.
     pub(super) fn hear_of_numbers(
         &self,
         input: &str,

@@ -261,7 +261,7 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// Fails if the model does not tell how many it takes.
+    /// Fails if the model does not say how many it takes.
     pub fn with_samples(
         &self,
         argument: &Argument,

@@ -41,7 +41,7 @@ impl SampleForm {
         }
     }
 
-    /// Returns the form that a header tells, of those that files may have as well.
+    /// Returns the form that a header has, of those that files may have as well.
     pub(super) fn of_header(format: u16, bits: u16, length: u16) -> Result<Self, SoundError> {
         Ok(match (format, bits, length) {
             (WHOLE, 8, 1) => Self::U8,

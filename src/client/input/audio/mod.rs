@@ -30,7 +30,7 @@ const UNKNOWN_LENGTH: u32 = 0x7FFF_F000;
 pub(super) struct Sound {
     /// Samples of one channel.
     pub(super) samples: Arc<[f32]>,
-    /// Sampling rate in Hz, if a file tells it.
+    /// Sampling rate in Hz, if a file has it.
     pub(super) rate: Option<u32>,
     /// Number of channels that were mixed into one.
     pub(super) channels: usize,
@@ -53,9 +53,9 @@ pub struct SoundCut {
 
 impl SoundCut {
     /// Compares a length of a header with what is there; `None` if nothing is missing.
-    fn of(told: u32, found: u64) -> Option<Self> {
-        let expected = u64::from(told);
-        (told < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
+    fn of(header: u32, found: u64) -> Option<Self> {
+        let expected = u64::from(header);
+        (header < UNKNOWN_LENGTH && expected > found).then_some(Self { expected, found })
     }
 
     /// Returns what is wrong with the recording.
@@ -80,7 +80,7 @@ impl Sound {
         }
     }
 
-    /// Reads samples of a kind, or those of a WAV file, whose header tells more than the kind does.
+    /// Reads samples of a kind, or those of a WAV file, whose header says more than the kind does.
     pub(super) fn of_samples(bytes: &[u8], kind: FileKind) -> Result<Self, SoundError> {
         match Beginning::of(bytes).known()? {
             Beginning::Wav => of_wav(bytes),

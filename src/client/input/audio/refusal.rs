@@ -25,7 +25,7 @@ pub enum SoundError {
         "found samples of {found}, expected 8, 16, 24 or 32 bits in format 1 (whole numbers), or FP32 (format 3)"
     )]
     Form {
-        /// The form as the header tells it.
+        /// The form as the header has it.
         found: String,
     },
     /// The bytes cannot be read.
@@ -39,7 +39,7 @@ pub enum SoundError {
 /// First bytes of a WAV file.
 pub(in crate::client::input) const RIFF: &[u8] = b"RIFF";
 
-/// Bytes that tell the kind of a RIFF file, and their place.
+/// Bytes that give the kind of a RIFF file, and their place.
 const WAVE: &[u8] = b"WAVE";
 const PLACE_OF_KIND: usize = 8;
 

@@ -7,7 +7,7 @@ use super::{
     refusal::{Beginning, LENGTH_OF_RIFF, RIFF},
 };
 
-/// Tag of a format that is told further on.
+/// Tag of a format that is given further on.
 const EXTENSIBLE: u16 = 0xFFFE;
 
 /// End of the identifiers of formats that have a tag, which it follows.
@@ -20,9 +20,9 @@ pub struct SoundForm {
     pub samples: SampleForm,
     /// Number of channels.
     pub channels: usize,
-    /// Sampling rate in Hz, if a header tells it.
+    /// Sampling rate in Hz, if a header has it.
     pub rate: Option<u32>,
-    /// Bytes of all samples as a header tells them, which whoever records may not have known.
+    /// Bytes of all samples as a header declares them, which whoever records may not have known.
     pub length: Option<u32>,
 }
 
@@ -37,7 +37,7 @@ impl SoundForm {
         }
     }
 
-    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is, or if a header tells
+    /// Returns what is left of so many bytes behind the last whole sample; `None` if nothing is, or if a header says
     /// where the first one begins.
     pub fn rest(&self, bytes: u64) -> Option<SampleRest> {
         self.length
@@ -54,7 +54,7 @@ impl SoundForm {
         }
     }
 
-    /// Returns the bytes of all samples; `None` if only the end of the stream tells them.
+    /// Returns the bytes of all samples; `None` if only the end of the stream shows them.
     pub(super) fn known_length(&self) -> Option<u64> {
         let length = self.length.filter(|it| (1..UNKNOWN_LENGTH).contains(it));
         length.map(u64::from)
@@ -90,7 +90,7 @@ impl SoundForm {
         }
     }
 
-    /// Reads the chunk of a header that tells the form of the samples.
+    /// Reads the chunk of a header that has the form of the samples.
     fn of_chunk(chunk: &[u8; 40]) -> Result<Self, SoundError> {
         let number = |at: usize| u16::from_le_bytes([chunk[at], chunk[at + 1]]);
         let (format, bits) = match (number(0), number(18)) {
@@ -114,7 +114,7 @@ impl SoundForm {
     }
 }
 
-/// Samples of a stream, up to its end, or to the end of the samples that a header tells.
+/// Samples of a stream, up to its end, or to the end of the samples that a header declares.
 #[derive(Debug)]
 pub struct SoundStream<R> {
     form: SoundForm,
@@ -164,7 +164,7 @@ impl<R: Read> SoundStream<R> {
         Ok((heard, bytes.len() as u64))
     }
 
-    /// Returns whether something else than a chunk follows the samples that the header tells.
+    /// Returns whether something else than a chunk follows the samples that the header declares.
     ///
     /// # Errors
     ///

@@ -287,7 +287,7 @@ fn samples_of_other_forms_are_named() {
 }
 
 #[test]
-fn headers_that_are_not_whole_are_told() {
+fn headers_that_are_not_whole_are_reported() {
     let file = wav(1, &[0, 1]);
     for length in [4, 11, 14, 30, 39, 43] {
         assert_eq!(
@@ -349,7 +349,7 @@ fn other_formats_are_known_by_their_first_bytes() {
         let (samples, read) = sound.next(9).unwrap();
         assert_eq!((samples.len(), read), (bytes.len() / 2, bytes.len() as u64));
     }
-    // A header tells more than the name of a file.
+    // A header says more than the name of a file.
     let file = wav(1, &[16384]);
     let sound = Sound::of_samples(&file, FileKind::Float32).unwrap();
     assert_eq!((&*sound.samples, sound.rate), (&[0.5][..], Some(16_000)));
@@ -369,7 +369,7 @@ impl std::io::Read for Dripping<'_> {
 }
 
 #[test]
-fn no_more_of_a_stream_is_awaited_than_tells_its_format() {
+fn no_more_of_a_stream_is_awaited_than_shows_its_format() {
     for (bytes, most) in [(&[1, 2, 3, 4, 5, 6][..], 1), (&[0; 6], 5), (b"RIFE..", 4)] {
         let mut stream = Dripping(bytes, 0);
         SoundStream::open(&mut stream, FileKind::Pcm16).unwrap();

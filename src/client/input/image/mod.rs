@@ -60,7 +60,7 @@ impl ImageLoss {
         let reader = ImageReader::new(Cursor::new(file)).with_guessed_format();
         let decoder = reader.ok().and_then(|reader| reader.into_decoder().ok());
         let color = decoder.map(|decoder| decoder.color_type());
-        // Only a look at the pixels tells whether there is transparency.
+        // Only a look at the pixels shows whether there is transparency.
         match color {
             None | Some(ColorType::L8 | ColorType::Rgb8) => Vec::new(),
             Some(_) => match decode(file, PixelLimit::default()) {
@@ -270,7 +270,7 @@ impl ImageOptions {
         Ok(images)
     }
 
-    /// Returns the layout that a shape tells, or the usual one if that has as many dimensions.
+    /// Returns the layout that a shape shows, or the usual one if that has as many dimensions.
     fn layout_of(&self, shape: &PartialShape) -> Option<ImageLayout> {
         let usual = self.usual_layout;
         let usual = usual.filter(|layout| layout.name().len() == shape.0.len());

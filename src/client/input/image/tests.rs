@@ -102,7 +102,7 @@ fn several_images_are_a_batch() {
 }
 
 #[test]
-fn a_shape_that_tells_no_layout_has_that_of_the_preset() {
+fn a_shape_that_shows_no_layout_has_that_of_the_preset() {
     let usual = |layout| ImageOptions {
         usual_layout: Some(layout),
         ..ImageOptions::default()
@@ -318,7 +318,7 @@ fn an_image_that_is_cut_short_is_none() {
 }
 
 #[test]
-fn what_an_image_loses_is_told() {
+fn what_an_image_loses_is_reported() {
     let (bits, clear) = (ImageLoss::Bits, ImageLoss::Transparency);
     for (image, expected) in [
         (

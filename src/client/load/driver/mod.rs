@@ -85,7 +85,7 @@ pub struct LoadRun {
     recorder: RefCell<Option<Recorder>>,
     started: Cell<u64>,
     /// Number of windows that the rule for the end has seen.
-    judged: Cell<usize>,
+    checked: Cell<usize>,
     end: Cell<LevelEnd>,
     server: Cell<Option<(ServerCounters, Option<ServerCounters>)>>,
     cpu: Cell<Cpu>,
@@ -130,7 +130,7 @@ impl LoadRun {
             created: Instant::now(),
             recorder: RefCell::new(None),
             started: Cell::new(0),
-            judged: Cell::new(0),
+            checked: Cell::new(0),
             end: Cell::new(LevelEnd::Interrupted),
             server: Cell::new(None),
             cpu: Cell::default(),
@@ -288,7 +288,7 @@ impl LoadRun {
             } => {
                 recorder.advance(now);
                 let ended = recorder.windows().len();
-                if self.judged.replace(ended) < ended {
+                if self.checked.replace(ended) < ended {
                     let means = recorder.means();
                     if is_stable(&means, windows, tolerance) {
                         return Some(LevelEnd::Stable);

@@ -63,8 +63,8 @@ pub enum SequenceError {
     /// The request failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The server does not tell that it is a sequence, and the caller gave no id of his own.
-    #[error("the answer does not tell the id of the sequence")]
+    /// The server does not report that it is a sequence, and the caller gave no id of his own.
+    #[error("the answer does not have the id of the sequence")]
     NoId,
 }
 
@@ -117,7 +117,7 @@ impl<'a> SequenceClient<'a> {
         }
     }
 
-    /// Returns the id; from the first answer on, the one that the server tells.
+    /// Returns the id; from the first answer on, the one that the server reports.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -147,7 +147,7 @@ impl<'a> SequenceClient<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if no answer comes, the server refuses, or it does not tell an id and none was given.
+    /// Fails if no answer comes, the server refuses, or it does not report an id and none was given.
     pub async fn send(
         &mut self,
         inputs: TensorMap,

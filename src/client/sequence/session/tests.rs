@@ -260,7 +260,7 @@ async fn an_id_is_chosen_where_none_is_given() {
 }
 
 #[tokio::test]
-async fn a_server_that_tells_no_id_needs_one() {
+async fn a_server_that_reports_no_id_needs_one() {
     beside(vec![good(None), good(None)], async |client, _| {
         let mut session = SequenceClient::new(&client, request(), None);
         let error = session.send(step(1), StepControl::Start).await.unwrap_err();

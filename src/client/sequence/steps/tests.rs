@@ -186,7 +186,7 @@ fn what_gives_no_steps_is_refused_by_name() {
 }
 
 #[test]
-fn a_row_that_is_no_whole_steps_tells_what_is_over_and_missing() {
+fn a_row_that_is_no_whole_steps_says_what_is_over_and_missing() {
     let rest = |count: usize, model: &[i64]| {
         let refused = Steps::new(vec![counting("x", &[count], model)], 0).unwrap_err();
         let StepsError::Shape { rest, .. } = refused else {

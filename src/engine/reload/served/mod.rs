@@ -99,7 +99,7 @@ impl Served {
         }
     }
 
-    /// Stops serving every version; tells whether there was any.
+    /// Stops serving every version; returns whether there was any.
     pub(super) fn remove(&mut self) -> bool {
         self.settled = None;
         self.attempts.clear();
@@ -358,7 +358,7 @@ impl Served {
             return;
         }
         attempt.begin();
-        // The watcher does not tell again that it fails, so the log would lack the outcome.
+        // The watcher does not report again that it fails, so the log would lack the outcome.
         let again = round.trigger == Trigger::Watch && attempt.has_failed(&facts);
         if again {
             tracing::debug!(model = version.model(), version = number, "loading again");

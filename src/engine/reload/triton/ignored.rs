@@ -170,7 +170,7 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
         "model_warmup" => model.warmup.is_empty(),
         // It is followed where the model lies in a folder of its own.
         FILE_NAME => load.model_file.is_none() && !Path::new(&model.base_path).is_file(),
-        // What it becomes is told with that.
+        // What it becomes is reported with that.
         "backend" => value == Some("python") && !is_decoupled,
         LABELS => value != Some("labels.txt"),
         _ => true,
@@ -190,8 +190,8 @@ pub fn ignored_triton_settings(model: &ModelConfig) -> Option<String> {
     let types: Vec<String> = fields.iter().filter_map(unknown_type).collect();
     let types =
         (!types.is_empty()).then(|| format!("unknown types of {shown}: {}", types.join(", ")));
-    let told: Vec<String> = [ignored, unknown, types].into_iter().flatten().collect();
-    (!told.is_empty()).then(|| told.join("; "))
+    let parts: Vec<String> = [ignored, unknown, types].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Returns whether a value is one of `data_type`; a number stands for one, too.
@@ -297,10 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn types_that_triton_does_not_have_are_told_with_their_places() {
-        let told = |text| read(text).0.unwrap_or_default();
+    fn types_that_triton_does_not_have_are_reported_with_their_places() {
+        let note = |text| read(text).0.unwrap_or_default();
         insta::assert_snapshot!(
-            told("input [\n  { name: \"x\" data_type: FP32 },\n  { name: \"y\" data_type: TYPE_BYTES } ]\noutput { name: \"z\" data_type: TYPE_INT_8 }\noutput { data_type: 'odd' }"),
+            note("input [\n  { name: \"x\" data_type: FP32 },\n  { name: \"y\" data_type: TYPE_BYTES } ]\noutput { name: \"z\" data_type: TYPE_INT_8 }\noutput { data_type: 'odd' }"),
             @"unknown types of FILE: 2:15 `input.data_type`: found FP32, expected TYPE_FP32, 3:15 `input.data_type`: found TYPE_BYTES, expected TYPE_STRING, 4:20 `output.data_type`: found TYPE_INT_8, expected TYPE_INT8, 5:10 `output.data_type`: found odd, expected a name such as TYPE_FP32"
         );
         for name in TYPES {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_are_served_in_place_of_those_of_the_file_are_told() {
+    fn versions_that_are_served_in_place_of_those_of_the_file_are_reported() {
         let said = read("version_policy { specific { versions: [ 1, 2 ] } }").0;
         let expected = "ignored settings of FILE: version_policy (set model_version_policy; the latest version alone is served)";
         assert_eq!(said.as_deref(), Some(expected));
@@ -325,16 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_triton_does_not_have_are_told_with_their_places() {
-        let told = |text| read(text).0.unwrap_or_default();
+    fn fields_that_triton_does_not_have_are_reported_with_their_places() {
+        let note = |text| read(text).0.unwrap_or_default();
         insta::assert_snapshot!(
-            told("name: \"m\"\ndynamic_batchin { }\n  frobnicate: 1\ninput [ { name: \"x\" dim: [ 1 ] reshape { shape: [ 1 ] } } ]\nmax_batch_size: 4"),
+            note("name: \"m\"\ndynamic_batchin { }\n  frobnicate: 1\ninput [ { name: \"x\" dim: [ 1 ] reshape { shape: [ 1 ] } } ]\nmax_batch_size: 4"),
             @"ignored settings of FILE: input.reshape (clients send the shape that the model has); unknown fields of FILE: 2:1 `dynamic_batchin` (did you mean dynamic_batching?), 3:3 `frobnicate`, 4:21 `input.dim` (did you mean dims?)"
         );
         let every = KNOWN.map(|name| format!("{name} {{ }}")).join("\n");
-        assert!(!told(&every).contains("unknown"), "{}", told(&every));
+        assert!(!note(&every).contains("unknown"), "{}", note(&every));
         assert_eq!(
-            told("input { name: 'x' format: FORMAT_NONE optional: false }"),
+            note("input { name: 'x' format: FORMAT_NONE optional: false }"),
             ""
         );
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_is_told_if_it_is_on() {
+    fn what_has_no_counterpart_is_reported_if_it_is_on() {
         let text = "sequence_batching { oldest { max_candidate_sequences: 4 } state [ { input_name: 'i' } ] }\n\
                     model_transaction_policy { decoupled: true } output { reshape { } }\n\
                     input { optional: true allow_ragged_batch: true } batch_input { } model_operations { }";

@@ -2,7 +2,7 @@
 //! `version_policy` are followed, where models are named by their paths; the others have counterparts here, which a
 //! warning names. A model that is named by its path and whose file cannot be read is refused, since nobody knows whether
 //! it has sequences. Where the file says something else of the tensors than the model, the model counts, and another
-//! warning tells of it.
+//! warning says so.
 
 mod ignored;
 mod load;
@@ -216,40 +216,40 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_has_otherwise_is_told_with_the_file() {
+    fn what_the_model_has_otherwise_is_reported_with_the_file() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("m");
         fs::create_dir(&folder).unwrap();
         let file = folder.join("config.pbtxt");
         let mut model = model(&folder, false);
         let info = ServableInfo::default();
-        let told = |model: &ModelConfig| contradicted_triton_settings(model, &info);
-        assert_eq!(told(&model), None);
+        let note = |model: &ModelConfig| contradicted_triton_settings(model, &info);
+        assert_eq!(note(&model), None);
         fs::write(&file, "output { name: \"y\" }").unwrap();
-        let warning = told(&model).unwrap();
+        let warning = note(&model).unwrap();
         assert_eq!(
             warning.replace(&file.display().to_string(), "FILE"),
             "FILE contradicts the model, which counts: output `y`: the model has no output"
         );
         fs::write(&file, "name: 'other'").unwrap();
         assert!(
-            told(&model)
+            note(&model)
                 .unwrap()
                 .ends_with("which counts: name: found other, served as m")
         );
         fs::write(&file, "name: 'm'").unwrap();
-        assert_eq!(told(&model), None);
+        assert_eq!(note(&model), None);
         fs::write(&file, "name: 'other'").unwrap();
         let by_flag = ModelConfig {
             name: "another".into(),
             ..model.clone()
         };
-        assert_eq!(told(&by_flag), None);
+        assert_eq!(note(&by_flag), None);
         fs::write(&file, "output {").unwrap();
-        assert_eq!(told(&model), None);
+        assert_eq!(note(&model), None);
         model.load.settings_error = Some("cannot read".into());
         fs::write(&file, "output { name: \"y\" }").unwrap();
-        assert_eq!(told(&model), None);
+        assert_eq!(note(&model), None);
     }
 
     #[test]

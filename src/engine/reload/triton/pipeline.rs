@@ -220,7 +220,7 @@ mod tests {
     }
 
     /// Writes a pipeline in a line for each node.
-    fn told(text: &str) -> String {
+    fn form(text: &str) -> String {
         let Some(pipeline) = read(text).0 else {
             return "none".to_owned();
         };
@@ -252,7 +252,7 @@ mod tests {
             { model_name: "simple" model_version: 2 input_map { key: "INPUT0" value: "a_t" }
               input_map: { key: "INPUT1" value: "B" } output_map { key: "OUT" value: "mid" } } ]
             step { model_name: "simple" input_map { key: "INPUT0" value: "mid" } output_map { key: "OUT" value: "SUM" } } }"#;
-        insta::assert_snapshot!(told(&format!("{ENDS}{steps}")), @"
+        insta::assert_snapshot!(form(&format!("{ENDS}{steps}")), @"
         IN
         pre_node pre (RAW=request.IN) -> A B
         simple_node simple:2 (INPUT0=pre_node.A INPUT1=pre_node.B) -> OUT
@@ -260,19 +260,19 @@ mod tests {
         SUM=simple_node_2.OUT B=pre_node.B
         ");
         let lost = steps.replace("\"mid\" } output_map", "\"nowhere\" } output_map");
-        assert_eq!(told(&format!("{ENDS}{lost}")), "none");
+        assert_eq!(form(&format!("{ENDS}{lost}")), "none");
     }
 
     #[test]
     fn a_model_alone_is_a_node_unless_it_streams() {
         let text = format!("{ENDS} parameters {{ key: 'factor' value: {{ string_value: '10' }} }}");
-        insta::assert_snapshot!(told(&text), @"
+        insta::assert_snapshot!(form(&text), @"
         IN
         m_node m (IN=request.IN) -> SUM B
         SUM=m_node.SUM B=m_node.B
         ");
         assert_eq!(read(&text).1, [("factor".to_owned(), "10".to_owned())]);
         let streams = format!("{ENDS} model_transaction_policy {{ decoupled: true }}");
-        assert_eq!((&*told(&streams), &*told("")), ("none", "none"));
+        assert_eq!((&*form(&streams), &*form("")), ("none", "none"));
     }
 }

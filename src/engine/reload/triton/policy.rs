@@ -136,19 +136,19 @@ mod tests {
 
     #[test]
     fn what_is_no_policy_has_its_place() {
-        let told = |text| policy(text).unwrap_err();
-        let told = [
-            told("newest { }"),
-            told("latest { num_versions: two }"),
-            told("latest { num_versions: -1 }"),
-            told("latest { versions: 2 }"),
-            told("latest { }\nall { }"),
-            told("all { versions: 1 }"),
-            told("specific { }"),
-            told("specific {\n  versions: [ 1, -2 ] }"),
+        let fail = |text| policy(text).unwrap_err();
+        let errors = [
+            fail("newest { }"),
+            fail("latest { num_versions: two }"),
+            fail("latest { num_versions: -1 }"),
+            fail("latest { versions: 2 }"),
+            fail("latest { }\nall { }"),
+            fail("all { versions: 1 }"),
+            fail("specific { }"),
+            fail("specific {\n  versions: [ 1, -2 ] }"),
             read(&outline("version_policy: 'all'").unwrap()).unwrap_err(),
         ];
-        insta::assert_snapshot!(told.join("\n"), @"
+        insta::assert_snapshot!(errors.join("\n"), @"
         1:18: version_policy: found newest, expected one of latest, all, specific
         1:27: version_policy.latest.num_versions: found two, expected a whole number from 0
         1:27: version_policy.latest.num_versions: found -1, expected a whole number from 0

@@ -49,7 +49,7 @@ pub(super) fn contradictions(
             };
             let has_precision = kind == "input" && load.preprocessing.precision.is_some();
             let data_type = it.data_type.as_deref().filter(|_| !has_precision);
-            // One that Triton does not have is told as such.
+            // One that Triton does not have is reported as such.
             if let Some(data_type) = data_type.filter(|it| is_type(it))
                 && let Some(dtype) = tensor.decided()
                 && data_type != triton_type(dtype)
@@ -235,7 +235,7 @@ mod tests {
         )
     }
 
-    fn told(text: &str, batch: Dim) -> String {
+    fn note(text: &str, batch: Dim) -> String {
         let fields = outline(text).unwrap();
         contradictions(&fields, &LoadOptions::default(), &model(batch)).join("\n")
     }
@@ -246,20 +246,20 @@ mod tests {
     "#;
 
     #[test]
-    fn what_fits_is_not_told() {
-        assert_eq!(told("", Dim::Any), "");
-        assert_eq!(told("max_batch_size: 8 name: \"x\"", Dim::Any), "");
+    fn what_fits_is_not_reported() {
+        assert_eq!(note("", Dim::Any), "");
+        assert_eq!(note("max_batch_size: 8 name: \"x\"", Dim::Any), "");
         for batch in [Dim::Any, Dim::Range(1, 8), Dim::Fixed(8)] {
-            assert_eq!(told(&format!("max_batch_size: 8 {INPUTS}"), batch), "");
+            assert_eq!(note(&format!("max_batch_size: 8 {INPUTS}"), batch), "");
         }
         let whole = r#"input { name: "b" dims: 1 dims: 10 } input { name: "t" dims: 1 } output { name: "a" dims: [ 1, 3 ] }"#;
-        assert_eq!(told(whole, Dim::Fixed(1)), "");
+        assert_eq!(note(whole, Dim::Fixed(1)), "");
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_what_the_model_has() {
-        insta::assert_snapshot!(told(&format!("max_batch_size: 8 {INPUTS}"), Dim::Fixed(1)), @"max_batch_size: found 8, expected 1, the first dimension of input `b` (set batch_size)");
-        insta::assert_snapshot!(told(INPUTS, Dim::Fixed(1)), @"
+    fn what_does_not_fit_is_reported_with_what_the_model_has() {
+        insta::assert_snapshot!(note(&format!("max_batch_size: 8 {INPUTS}"), Dim::Fixed(1)), @"max_batch_size: found 8, expected 1, the first dimension of input `b` (set batch_size)");
+        insta::assert_snapshot!(note(INPUTS, Dim::Fixed(1)), @"
         input `b`: found dims (10), expected (1,10)
         input `t`: found reshape (), expected (1)
         output `a`: found dims (-1), expected (1,[2~4])
@@ -269,7 +269,7 @@ mod tests {
             input [ { name: "b" data_type: TYPE_INT32 dims: [ -1 ] }, { name: "T" dims: 1 } ]
             output [ { name: "a" data_type: TYPE_INT64 dims: [ 5 ] }, { name: "z" } ]
         "#;
-        insta::assert_snapshot!(told(text, Dim::Range(1, 8)), @"
+        insta::assert_snapshot!(note(text, Dim::Range(1, 8)), @"
         max_batch_size: found 9, expected at most 8, the first dimension of input `b` (set batch_size)
         input `b`: found TYPE_INT32, expected TYPE_FP32
         input `b`: found dims (-1), expected (10), without that of max_batch_size
@@ -280,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn inputs_that_are_left_out_are_told() {
+    fn inputs_that_are_left_out_are_reported() {
         let text = r#"input { name: "b" }"#;
-        insta::assert_snapshot!(told(text, Dim::Any), @"input `t` of the model is not in it");
+        insta::assert_snapshot!(note(text, Dim::Any), @"input `t` of the model is not in it");
         let text = r#"input { name: "b" } sequence_batching { control_input { name: "t" } }"#;
-        insta::assert_snapshot!(told(text, Dim::Any), @"input `t`: control_input does not fill it, so that clients have to send it");
+        insta::assert_snapshot!(note(text, Dim::Any), @"input `t`: control_input does not fill it, so that clients have to send it");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct Load {
     pub(super) streams: usize,
 }
 
-/// Ring of samples, which takes no memory until there is something to tell.
+/// Ring of samples, which takes no memory until there is something to show.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     last: Figures,
@@ -77,7 +77,7 @@ impl Ring {
         !self.samples.is_empty()
     }
 
-    /// Adds a sample. The first one that has something to tell begins the ring, if it may begin.
+    /// Adds a sample. The first one that has something to show begins the ring, if it may begin.
     pub(super) fn add(&mut self, load: &Load, may_begin: bool) {
         let (now, last) = (&load.figures, &self.last);
         let latency = now.latency.since(&last.latency);

@@ -50,11 +50,11 @@ function pointAt(chart, clientX) {
   if (!label || !chart.lists) return;
   const { left, width } = chart.querySelector('svg').getBoundingClientRect();
   const back = Math.round((1 - (clientX - left) / width) * (SAMPLES - 1));
-  const told = chart.lists.map((values) => {
+  const shown = chart.lists.map((values) => {
     const value = values[values.length - 1 - back];
     return value === undefined || value === null ? UNKNOWN : chart.text(value);
   });
-  label.textContent = `${age(Math.max(back, 0) * SAMPLE_SECONDS)} ago: ${told.join(' / ')}`;
+  label.textContent = `${age(Math.max(back, 0) * SAMPLE_SECONDS)} ago: ${shown.join(' / ')}`;
 }
 
 for (const chart of document.querySelectorAll('.chart')) {

@@ -22,7 +22,7 @@ function joinedSeries(old, fresh, count) {
 
 function remember(answer) {
   const count = answer.span_ms.length;
-  // More has happened than is told, or another server answers.
+  // More has happened than is sent, or another server answers.
   if (answer.tick - past.tick !== count)
     Object.assign(past, { spans: [], memory: [], held: [], totals: null, of: new Map() });
   past.tick = answer.tick;
@@ -231,5 +231,5 @@ document.addEventListener('click', (event) => {
 // Makes the parts of a card or page work that need scripts.
 function enliven(place) {
   for (const button of place.querySelectorAll('button.copy')) button.hidden = false;
-  for (const picture of place.querySelectorAll('[data-drawing]')) seen.observe(picture);
+  for (const diagram of place.querySelectorAll('[data-drawing]')) seen.observe(diagram);
 }

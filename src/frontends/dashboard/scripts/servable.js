@@ -115,9 +115,9 @@ function begin(signature) {
     }
     sequence.signal = signal;
     const { inputs } = await gather();
-    const told = await sequence.step(inputs, isLast);
-    steps.add(told.outputs);
-    show(told);
+    const result = await sequence.step(inputs, isLast);
+    steps.add(result.outputs);
+    show(result);
     return isLast ? 'The last step was answered' : 'A step was answered';
   }
 
@@ -134,9 +134,9 @@ function begin(signature) {
         last = values;
       }
       if (!last) throw new Error('There is no sound');
-      const told = await step(last, true);
-      steps.add(told.outputs);
-      show(told);
+      const result = await step(last, true);
+      steps.add(result.outputs);
+      show(result);
     } finally {
       // Whoever stops it leaves no sequence behind.
       own.signal = undefined;

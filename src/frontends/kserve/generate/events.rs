@@ -296,28 +296,28 @@ mod tests {
         let good = || response("a", b"\x01\0\0\0x");
         let answers = [good(), response("b", b"\x01\0\0\0\xff"), good()];
         let no_form = events(stream::iter(answers).boxed(), Budget::new(1 << 20), None);
-        let told = text(no_form).await.unwrap();
-        let last = told.trim_end().lines().last().unwrap().to_owned();
-        assert_eq!(told.matches("data: ").count(), 2, "{told}");
+        let sent = text(no_form).await.unwrap();
+        let last = sent.trim_end().lines().last().unwrap().to_owned();
+        assert_eq!(sent.matches("data: ").count(), 2, "{sent}");
         assert!(last.contains("output b is not UTF-8"), "{last}");
         // Room for the first event, and not for the second beside it.
         let large: &'static [u8] = Box::leak([&[0, 4, 0, 0][..], &[b'x'; 1024]].concat().into());
         let answers = [good(), response("b", large)];
         let no_room = events(stream::iter(answers).boxed(), Budget::new(4096), None);
-        let told = text(no_room).await.unwrap();
-        assert!(told.contains("--max-bytes-in-flight"), "{told}");
+        let sent = text(no_room).await.unwrap();
+        assert!(sent.contains("--max-bytes-in-flight"), "{sent}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn silence_has_comments_and_an_end_by_the_time_limit() {
         let answers = stream::iter([response("a", b"\x01\0\0\0x")]).chain(stream::pending());
         let limit = SILENCE * 2 + Duration::from_secs(1);
-        let told = text(events(answers.boxed(), Budget::new(1 << 20), Some(limit)));
-        let told = told.await.unwrap();
-        let lines: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
+        let sent = text(events(answers.boxed(), Budget::new(1 << 20), Some(limit)));
+        let sent = sent.await.unwrap();
+        let lines: Vec<&str> = sent.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(lines[1..3], [":", ":"]);
-        assert_eq!(lines.len(), 4, "{told}");
-        assert!(lines[3].starts_with("data: {\"error\":"), "{told}");
+        assert_eq!(lines.len(), 4, "{sent}");
+        assert!(lines[3].starts_with("data: {\"error\":"), "{sent}");
         // Before the first response it is the answer.
         let nothing = stream::pending().boxed();
         let error = text(events(nothing, Budget::new(1 << 20), Some(limit)));

@@ -230,8 +230,8 @@ mod tests {
             (U8, &[-1, -1], "\"a\"", "BYTES [1] 1"),
             (U8, &[1, 4, 6, 3], r#"{"b64":"AAEC"}"#, "BYTES [1] 1"),
         ] {
-            let told = read(input("x", Some(dtype), dims), value);
-            assert_eq!(told, expected, "{value} for {dims:?}");
+            let seen = read(input("x", Some(dtype), dims), value);
+            assert_eq!(seen, expected, "{value} for {dims:?}");
         }
     }
 
@@ -251,17 +251,17 @@ mod tests {
 
     #[test]
     fn values_that_do_not_fit_are_refused() {
-        let told = |dtype, value| read(input("x", Some(dtype), &[-1]), value);
-        let told = [
-            told(DataType::I64, "1.5"),
-            told(DataType::I64, "[1,[2]]"),
-            told(DataType::I64, "null"),
-            told(DataType::String, "5"),
-            told(DataType::F16, "5"),
-            told(DataType::F32, "[1,"),
-            told(DataType::F32, "1,\"x\":2"),
+        let fail = |dtype, value| read(input("x", Some(dtype), &[-1]), value);
+        let errors = [
+            fail(DataType::I64, "1.5"),
+            fail(DataType::I64, "[1,[2]]"),
+            fail(DataType::I64, "null"),
+            fail(DataType::String, "5"),
+            fail(DataType::F16, "5"),
+            fail(DataType::F32, "[1,"),
+            fail(DataType::F32, "1,\"x\":2"),
         ];
-        insta::assert_snapshot!(told.join("\n"), @"
+        insta::assert_snapshot!(errors.join("\n"), @"
         Could not parse input content. - input x: found 1.5, expected a value of INT64
         Could not parse input content. - input x: the lists are not rectangular
         Could not parse input content. - input x: found null, expected a list of INT64 values

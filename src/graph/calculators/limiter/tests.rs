@@ -56,7 +56,7 @@ fn the_newest_waits() {
 }
 
 #[test]
-fn a_bound_of_finished_tells_as_well() {
+fn a_bound_of_finished_counts_as_well() {
     let mut run = node("FlowLimiterCalculator").options(&queue(1, 1)).start();
     run.at(0, &[("a", Int(10))]);
     run.at(1, &[("a", Int(11))]);

@@ -67,7 +67,7 @@ fn parameters_of_requests_are_no_tensors() {
     // What a stream gave as a side packet may be anything.
     let of_stream = "node { calculator: 'StreamToSidePacketCalculator' input_stream: 'in' output_side_packet: 'x' }";
     assert_eq!(reported(graph("x", of_stream)), "");
-    // That a side packet is no session is told at a request, as by the C++ server.
+    // That a side packet is no session is reported at a request, as by the C++ server.
     let session = "input_stream: 'OVTENSOR:x' output_stream: 'OVTENSOR:y'
         node { calculator: 'OpenVINOInferenceCalculator' input_side_packet: 'SESSION:s' input_stream: 'OVTENSOR:x' output_stream: 'OVTENSOR:y' }";
     assert_eq!(reported(session.to_owned()), "");

@@ -97,7 +97,7 @@ fn times_of_a_node_increase_too() {
     });
     let mut rig = Rig::new(&["in"], &["out"], vec![twice]);
     rig.feed("in", [4]);
-    assert_eq!(rig.reported("out"), [(1, 4)], "what was good is told");
+    assert_eq!(rig.reported("out"), [(1, 4)], "what was good is sent");
     let error = rig.scheduler.error().unwrap().message;
     assert!(
         error.contains(
@@ -218,8 +218,8 @@ fn barriers_care_for_no_times() {
 }
 
 #[test]
-fn nodes_that_ask_for_bounds_are_reported_of_them() {
-    let reported = node("told", &["a", "b"], &["out"], |job| {
+fn nodes_that_ask_for_bounds_get_them() {
+    let reported = node("seen", &["a", "b"], &["out"], |job| {
         let at = job.at.value();
         assert!(job.bounds.iter().all(|bound| *bound > job.at));
         vec![Emit::Packet(0, int(job.bounds[0].value(), at))]

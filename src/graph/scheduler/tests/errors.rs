@@ -44,7 +44,7 @@ fn a_error_of_process_closes_all_and_names_the_node() {
         assert_eq!(rig.count(name, CalculatorStep::Close), 1, "{name}");
     }
     assert_eq!(rig.count("after", CalculatorStep::Process), 0);
-    assert_eq!(rig.reported("a"), [(1, 1)], "what came before it is told");
+    assert_eq!(rig.reported("a"), [(1, 1)], "what came before it is sent");
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn errors_are_reported_up_to_a_number() {
 }
 
 #[test]
-fn errors_behind_that_of_a_pipelined_node_are_not_told() {
-    let told = |nodes| {
+fn errors_behind_that_of_a_pipelined_node_are_not_reported() {
+    let seen = |nodes| {
         let mut rig = Rig::new(&["in"], &["out"], nodes);
         rig.run();
         for at in 1..=3 {
@@ -211,6 +211,6 @@ fn errors_behind_that_of_a_pipelined_node_are_not_told() {
             .matches("at ")
             .count()
     };
-    assert_eq!(told(vec![pass("n", &["in"], &["out"]).pipelined(3)]), 1);
-    assert_eq!(told(vec![pass("n", &["in"], &["out"]).in_flight(3)]), 3);
+    assert_eq!(seen(vec![pass("n", &["in"], &["out"]).pipelined(3)]), 1);
+    assert_eq!(seen(vec![pass("n", &["in"], &["out"]).in_flight(3)]), 3);
 }

@@ -144,7 +144,7 @@ proptest! {
         let truth = case.evaluate();
         for (stream, expected) in truth.iter().enumerate() {
             let reported = rig.reported(&format!("s{stream}"));
-            prop_assert!(expected.starts_with(&reported), "what was told is right");
+            prop_assert!(expected.starts_with(&reported), "what was sent is right");
         }
     }
 }

@@ -170,7 +170,7 @@ fn each_error_of_images_has_its_text() {
         refused(&images, kserve, &[1], Data::Raw(Bytes::from_static(png))),
         refused(&images, kserve, &[1], typed(&[b""])),
         refused(&images, Dialect::TensorFlowServing, &[1], typed(&[b""])),
-        refused(&images, kserve, &[1], typed(&[b"no picture"])),
+        refused(&images, kserve, &[1], typed(&[b"no image"])),
         refused(
             &info(DataType::F32, &fixed, "NCHW"),
             kserve,

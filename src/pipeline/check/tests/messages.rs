@@ -42,7 +42,7 @@ fn errors_say_what_where_and_what_next() {
 }
 
 #[test]
-fn shapes_are_told_with_what_splits_and_gathers_them() {
+fn shapes_are_reported_with_what_splits_and_gathers_them() {
     insta::assert_snapshot!(reported(
         "in i\nd = @four(b < request.i) -> a; split 3\nx = wide(b < d.a) -> a\n\
          t = text(b < x.a) -> a\ng = gather3(b < x.a) -> a; gather d\nout o < g.a\nout p < t.a"

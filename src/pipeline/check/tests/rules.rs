@@ -354,14 +354,14 @@ fn what_may_not_be_meant_is_reported() {
 
 #[test]
 fn batches_of_any_size_before_a_fixed_one_are_reported() {
-    let told = |text: &str| warnings(text).join("\n");
+    let note = |text: &str| warnings(text).join("\n");
     insta::assert_snapshot!(
-        told("in i\na = rows(b < request.i) -> a\nb = dummy(b < a.a) -> a\nout o < b.a"),
+        note("in i\na = rows(b < request.i) -> a\nb = dummy(b < a.a) -> a\nout o < b.a"),
         @"requests fail unless `a` gives 1 in front, which the input `b` takes: its output `a` is (-1,10); give both models the same batch_size, or split with demultiply_count"
     );
     // The last of several on the way is meant, and a range that is wider than another.
     insta::assert_snapshot!(
-        told(
+        note(
             "in i\na = rows(b < request.i) -> a\nb = rows(b < a.a) -> a\nc = rows8(b < b.a) -> a\n\
              d = dummy(b < c.a) -> a\nout o < d.a"
         ),
@@ -381,6 +381,6 @@ fn batches_of_any_size_before_a_fixed_one_are_reported() {
         "in i, j\na = dummy(b < request.i) -> a\nb = sum(x < a.a, y < request.j) -> z\n\
          c = dummy(b < b.z) -> a\nout o < c.a",
     ] {
-        assert_eq!(told(text), "", "{text}");
+        assert_eq!(note(text), "", "{text}");
     }
 }

@@ -39,7 +39,7 @@ const TYPES: [(DataType, i64, i64); 4] = [
     (DataType::F64, -(1 << 50), 1 << 50),
 ];
 
-/// Returns a number as the nearest of a type, as far as 64 bits tell it.
+/// Returns a number as the nearest of a type, as far as 64 bits hold it.
 fn nearest(number: i64, dtype: DataType) -> i64 {
     if dtype == DataType::F64 {
         return number as f64 as i64;

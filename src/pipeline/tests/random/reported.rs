@@ -1,4 +1,4 @@
-//! A random pipeline as the configuration and its models and libraries tell it.
+//! A random pipeline as the configuration and its models and libraries report it.
 
 use super::{Node, Port, Random};
 use crate::{

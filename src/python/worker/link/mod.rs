@@ -279,7 +279,7 @@ impl Link {
                         .raised
                         .map(crate::python::Raised::from)
                         .unwrap_or_default();
-                    let text = raised.told(&format!("{}: {raised}", log.text));
+                    let text = raised.for_log(&format!("{}: {raised}", log.text));
                     tracing::error!(of = self.of, node = log.node, "{text}");
                 }
                 None => {}
@@ -415,7 +415,7 @@ impl Link {
         self.is_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Has the worker end, once it has done what it was told.
+    /// Has the worker end, once it has done what it was asked.
     pub(super) fn close(&self) {
         let _ = rustix::net::shutdown(self.wire.socket.get_ref(), rustix::net::Shutdown::Write);
     }
@@ -425,7 +425,7 @@ impl Link {
         self.calls.lock().died.is_none() && self.killed_for.lock().is_none()
     }
 
-    /// Returns what those are told who wait for a set of a generator when the worker has ended.
+    /// Returns the error for those who wait for a set of a generator when the worker has ended.
     pub(in crate::python) fn death(&self, node: &str) -> HandlerError {
         let how = self.ended_how().unwrap_or_else(|| "has ended".to_owned());
         HandlerError::Worker(format!("worker of {} {how} in node {node}", self.of))
@@ -441,7 +441,7 @@ impl Link {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// Kills the worker, for a reason that its calls are told, after it had a moment to say where it is. It gets no new
+    /// Kills the worker, for a reason that its calls fail with, after it had a moment to say where it is. It gets no new
     /// calls meanwhile.
     pub(in crate::python) fn kill(&self, reason: String) {
         let mut killed_for = self.killed_for.lock();

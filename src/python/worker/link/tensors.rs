@@ -89,7 +89,7 @@ impl Link {
     pub(super) fn map(&self, arena: &Arena, file: OwnedFd) -> io::Result<()> {
         let noted = (self.announced.lock()).note(arena, self.wire.budget.max());
         noted.map_err(|reason| {
-            // Its calls are told so.
+            // Its calls fail with it.
             self.killed_for.lock().get_or_insert_with(|| reason.clone());
             io::Error::new(io::ErrorKind::QuotaExceeded, reason)
         })?;

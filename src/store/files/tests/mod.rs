@@ -422,7 +422,7 @@ async fn those_that_live_are_counted_and_listed_and_those_that_expire_once() {
 }
 
 #[tokio::test]
-async fn those_that_somebody_else_has_taken_or_ended_are_told() {
+async fn those_that_somebody_else_has_taken_or_ended_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let mut owned = Vec::new();

@@ -98,7 +98,7 @@ fn requests_carry_credentials_over_every_protocol() {
 }
 
 #[test]
-fn one_that_may_see_nothing_is_told_that_there_may_be_more() {
+fn one_that_may_see_nothing_learns_that_there_may_be_more() {
     let auth = identity("operator", "admin = true");
     let guarded = Guarded::with(&auth, &[]);
     let key = key("operator");

@@ -469,7 +469,7 @@ fn tensors_for_a_servable_that_one_may_not_run_are_not_looked_at() {
             assert_eq!(hidden, said(absent), "{name}: {path}");
         }
     }
-    // Who may run it is told what is wrong with them; on a stream the answers tell it.
+    // Who may run it learns what is wrong with them; on a stream from the answers.
     let bearer = bearer("root");
     let unary = broken("secret").into_iter();
     for (path, message) in unary.filter(|(path, _)| !path.ends_with("ModelStreamInfer")) {

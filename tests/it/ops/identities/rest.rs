@@ -424,12 +424,12 @@ fn an_address_that_guesses_has_to_wait() {
 }
 
 #[test]
-fn a_failed_reload_is_told_to_those_who_run_the_server() {
+fn a_failed_reload_is_reported_to_those_who_run_the_server() {
     let guarded = with_metrics("");
     std::fs::write(guarded.path("config.json"), "{").unwrap();
     let reload = ask(&guarded, "root", "POST", "/v1/config/reload", "");
     assert_eq!(reload.status, 412);
-    let told = |name: &str| {
+    let failure = |name: &str| {
         let metadata = ask(&guarded, name, "GET", "/v2", "").json();
         assert_eq!(metadata["name"], "OpenVINO Model Server");
         metadata["reload_failure"]["reason"]
@@ -437,11 +437,11 @@ fn a_failed_reload_is_told_to_those_who_run_the_server() {
             .map(str::to_owned)
     };
     for name in ["root", "viewer"] {
-        let reason = told(name).unwrap();
+        let reason = failure(name).unwrap();
         let begins = "cannot read the configuration: The file is not valid json";
         assert!(reason.starts_with(begins), "{reason}");
     }
     for name in ["runner", "reader", "user", "scraper"] {
-        assert_eq!(told(name), None, "{name}");
+        assert_eq!(failure(name), None, "{name}");
     }
 }

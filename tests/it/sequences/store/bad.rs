@@ -220,7 +220,7 @@ fn a_full_store_refuses_until_there_is_room() {
 }
 
 #[test]
-fn what_is_no_sequence_is_told_and_can_be_removed() {
+fn what_is_no_sequence_is_reported_and_can_be_removed() {
     let Some(redis) = Redis::start(&[]) else {
         return;
     };

@@ -22,16 +22,16 @@ const HOURS: i64 = 7200;
 /// Answer to `TIME`, up to its ten digits of seconds.
 const TIME: &[u8] = b"*2\r\n$10\r\n";
 
-/// A way to a store, on which its time is told wrong.
+/// A way to a store, on which its time is wrong.
 struct Off {
     relay: Relay,
-    told: Arc<AtomicUsize>,
+    changed: Arc<AtomicUsize>,
 }
 
 impl Off {
     fn by(seconds: i64, redis: &Redis) -> Self {
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+        let changed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&changed);
         let relay = Relay::changing(redis.port, move |bytes| {
             let found = bytes.windows(TIME.len()).position(|it| it == TIME);
             let digits = found.and_then(|at| bytes.get_mut(at + TIME.len()..at + TIME.len() + 10));
@@ -42,7 +42,7 @@ impl Off {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { relay, told }
+        Self { relay, changed }
     }
 
     fn url(&self) -> String {
@@ -90,8 +90,8 @@ fn clocks_that_are_hours_apart_change_nothing() {
     }
     for way in &ways {
         assert!(
-            way.told.load(Ordering::Relaxed) > 10,
-            "it is told the wrong time"
+            way.changed.load(Ordering::Relaxed) > 10,
+            "it gets the wrong time"
         );
     }
 }

@@ -200,8 +200,8 @@ fn the_log_says_what_a_crash_loses_and_that_nobody_uses_the_store() {
     let interval = ["--sequence_store_interval_ms", "700"];
     let said = |server: &Server| {
         let log = server.log();
-        let told = |text: &str| log.matches(text).count();
-        (told(DURABILITY), told(UNUSED))
+        let count = |text: &str| log.matches(text).count();
+        (count(DURABILITY), count(UNUSED))
     };
     let [server]: [Server; 1] = serve(MODEL, &store, &interval);
     assert_eq!(said(&server), (1, 0), "{}", server.log());
@@ -243,7 +243,7 @@ fn what_a_client_says_of_a_full_and_of_a_damaged_store_is_so() {
     exit 1
     error: step 1 of 2: the server refused the request: RESOURCE_EXHAUSTED: Sequence store is full
     hint: the store of the server needs room; until then no step can be stored
-    hint: sequence 7 is open: `--sequence --continue --sequence-id 7` goes on with it, from step 1 on, or from the one behind it if the server has run that one; `ovms infer running_total --sequences`, over REST, tells the steps that it has run
+    hint: sequence 7 is open: `--sequence --continue --sequence-id 7` goes on with it, from step 1 on, or from the one behind it if the server has run that one; `ovms infer running_total --sequences`, over REST, shows the steps that it has run
     ");
     // The server has taken what is in the way with it.
     assert!(!part.exists());

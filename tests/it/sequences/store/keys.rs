@@ -77,13 +77,13 @@ fn a_request_that_comes_again_gets_its_answer_from_any_server() {
     }
 }
 
-/// Returns what a request is told that comes after later ones.
+/// Returns the error of a request that comes after later ones.
 pub(super) fn late(wire: Wire, id: u64) -> String {
-    let told = format!(
+    let text = format!(
         "Sequence {id} has gone on since a request with this idempotency key - it is not run again; a request of \
          its own has another key"
     );
-    wire.error(Code::Aborted, 409, &told)
+    wire.error(Code::Aborted, 409, &text)
 }
 
 #[test]

@@ -298,12 +298,12 @@ fn elements(datatype: &str, bytes: &[u8]) -> Vec<Value> {
     }
 }
 
-/// Writes outputs in a line, each with its shape and its elements; the shape alone tells of none.
+/// Writes outputs in a line, each with its shape and its elements; the shape alone says that there are none.
 fn listed(outputs: impl Iterator<Item = (String, Vec<i64>, Vec<Value>)>) -> String {
     let outputs = outputs.map(|(name, shape, elements)| {
         let mut runs: Vec<(String, usize)> = Vec::new();
         for element in &elements {
-            // A number of FP32 has the digits that tell it from its neighbours.
+            // A number of FP32 has the digits that distinguish it from its neighbours.
             let text = match element.as_f64() {
                 Some(number) if element.is_f64() => (number as f32).to_string(),
                 _ => element.to_string(),

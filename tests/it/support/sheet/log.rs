@@ -20,7 +20,7 @@ pub(super) fn lines(server: &Server, text: &str, count: usize) -> String {
     };
     let least = if is_updated() { 1 } else { count.max(1) };
     eventually(&format!("`{text}` in {least} lines of the log"), || {
-        // What loads side by side is told in any order.
+        // What loads side by side is logged in any order.
         let lines: BTreeSet<String> = server.log().lines().filter_map(shown).collect();
         (lines.len() >= least).then(|| lines.into_iter().collect())
     })

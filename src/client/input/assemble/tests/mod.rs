@@ -111,7 +111,7 @@ fn values_take_datatype_and_shape_of_the_model() {
             &[("a", "BOOL", &[1]), ("b", "UINT8", &[1])],
             "a BOOL [1] [true]; b UINT8 [1] [2]; id UINT64 [1] [9]",
         ),
-        // A server that does not tell the datatype.
+        // A server that does not report the datatype.
         (
             &["g:INT16=[[1],[2]]"],
             &[("g", "", &[])],
@@ -170,12 +170,12 @@ fn what_the_model_does_not_take_is_refused_by_name() {
     let error = content(None, None, bytes).tensors(&unreported).unwrap_err();
     assert_eq!(
         chain(&error),
-        "cannot use the value given for input `g`: nothing tells its datatype"
+        "cannot use the value given for input `g`: its datatype is unknown"
     );
 }
 
 #[test]
-fn values_tell_the_type_where_nobody_else_does() {
+fn values_give_the_type_where_nothing_else_does() {
     let unreported = model(&[("g", "INVALID", &[])]);
     for (argument, expected) in [
         ("[1]", "g FP32 [1] [1.0]"),
@@ -320,7 +320,7 @@ fn arrays_of_a_pattern_are_no_batch() {
 }
 
 #[test]
-fn a_conversion_is_told_with_the_file() {
+fn a_conversion_is_reported_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.npy");
     let mut file = Vec::new();

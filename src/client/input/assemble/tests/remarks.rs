@@ -62,7 +62,7 @@ fn a_row_of_floats_is_cut_into_steps_as_a_sound_is() {
 }
 
 #[test]
-fn images_that_a_server_prepares_too_are_told() {
+fn images_that_a_server_prepares_too_are_reported() {
     let pixel = png(1, 1);
     for (images, image, expected) in [
         (
@@ -134,7 +134,7 @@ fn an_image_that_is_sent_as_its_file_is_prepared_by_the_server_alone() {
 }
 
 #[test]
-fn elements_that_are_no_numbers_are_told_once_for_each_input() {
+fn elements_that_are_no_numbers_are_reported_once_for_each_input() {
     let model = model(&[("x", "FP32", &[-1])]);
     for (value, expected) in [
         ("[1,NaN]", "input `x` has 1 NaN"),
@@ -157,13 +157,13 @@ fn elements_that_are_no_numbers_are_told_once_for_each_input() {
 }
 
 #[test]
-fn sounds_that_are_filled_or_cut_short_are_told() {
+fn sounds_that_are_filled_or_cut_short_are_reported() {
     let x = model(&[("x", "FP32", &[1, 4])]);
     let sound = |samples: usize, found: Option<u64>| Sound {
         cut: found.map(|found| SoundCut { expected: 8, found }),
         ..Sound::raw(vec![0.5; samples])
     };
-    let told = |inputs: Inputs, make: &dyn Fn(&Inputs)| {
+    let notes_of = |inputs: Inputs, make: &dyn Fn(&Inputs)| {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&notes);
         make(&inputs.on_remark(move |it| heard.lock().push(it.to_string())));
@@ -185,7 +185,7 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
         ),
     ] {
         let inputs = content(None, None, Content::Samples(sound));
-        let notes = told(inputs, &|inputs| drop(inputs.whole(&x).unwrap()));
+        let notes = notes_of(inputs, &|inputs| drop(inputs.whole(&x).unwrap()));
         assert_eq!(notes, expected);
     }
     // As they come, nobody knows how many steps there are.
@@ -195,7 +195,7 @@ fn sounds_that_are_filled_or_cut_short_are_told() {
         (2, "the last step of input `x` is padded with 2 zeros"),
         (4, ""),
     ] {
-        let notes = told(content(None, None, Content::Fill), &|inputs| {
+        let notes = notes_of(content(None, None, Content::Fill), &|inputs| {
             drop(inputs.with_samples(&only, vec![0.5; samples], &x).unwrap());
         });
         assert_eq!(notes, expected);
@@ -223,7 +223,7 @@ fn loudness(samples: &[f32]) -> [String; 2] {
 }
 
 #[test]
-fn samples_far_outside_of_their_range_are_told_once() {
+fn samples_far_outside_of_their_range_are_reported_once() {
     assert_eq!(loudness(&[0.5, -1.0, 1.5, f32::NAN]), ["", ""]);
     let note = "the sound has samples up to 8192, far outside of -1 to 1, and is sent as it is: samples of 16 bits are \
                 read with `-:pcm16` or as `@FILE.pcm`";
@@ -231,7 +231,7 @@ fn samples_far_outside_of_their_range_are_told_once() {
 }
 
 #[test]
-fn what_follows_the_samples_of_a_file_is_told() {
+fn what_follows_the_samples_of_a_file_is_reported() {
     let sound = Sound {
         goes_on: true,
         ..Sound::raw(vec![0.5])
@@ -240,14 +240,14 @@ fn what_follows_the_samples_of_a_file_is_told() {
     let heard = Arc::clone(&notes);
     let inputs = content(None, None, Content::Samples(sound));
     let inputs = inputs.on_remark(move |it| heard.lock().push((it.is_warning(), it.to_string())));
-    let note = "standard input goes on behind the samples that its header tells, and the rest is left out: several WAV \
+    let note = "standard input goes on behind the samples that its header declares, and the rest is left out: several WAV \
                 files in a row are not one sound";
     drop(inputs);
     assert_eq!(*notes.lock(), [(true, note.to_owned())]);
 }
 
 #[test]
-fn arrays_that_take_the_shape_of_the_model_are_told() {
+fn arrays_that_take_the_shape_of_the_model_are_reported() {
     let array = |shape: &[usize]| {
         let count: usize = shape.iter().product();
         Tensor::new(DataType::F32, shape.to_vec(), vec![0; 4 * count].into()).unwrap()
@@ -274,7 +274,7 @@ fn arrays_that_take_the_shape_of_the_model_are_told() {
 }
 
 #[test]
-fn what_images_lose_is_told_once() {
+fn what_images_lose_is_reported_once() {
     let clear = image::RgbaImage::from_pixel(2, 1, image::Rgba([1, 2, 3, 0]));
     let deep = image::ImageBuffer::from_pixel(2, 1, image::Luma([9_u16]));
     let file = |name: &str, image: image::DynamicImage| {
@@ -309,7 +309,7 @@ fn what_images_lose_is_told_once() {
 
 /// As the server decodes them: it neither scales 16 bits nor has room for transparency in three channels.
 #[test]
-fn what_the_server_changes_of_encoded_images_is_told() {
+fn what_the_server_changes_of_encoded_images_is_reported() {
     let png = |image: image::DynamicImage, name: &str| {
         let mut bytes = std::io::Cursor::new(Vec::new());
         image.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
@@ -369,7 +369,7 @@ fn numbers_in_a_row_are_cut_into_steps_from_any_file() {
 }
 
 #[test]
-fn names_of_columns_are_told_where_they_are_left_out() {
+fn names_of_columns_are_reported_where_they_are_left_out() {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&notes);
     let inputs = content(None, None, Content::Rows("age,height\n1,2\n".into()));
@@ -384,8 +384,8 @@ fn names_of_columns_are_told_where_they_are_left_out() {
 }
 
 #[test]
-fn channels_that_are_mixed_and_rates_that_are_unusual_are_told() {
-    let told = |rate: u32, channels: usize, wanted: Option<u32>| {
+fn channels_that_are_mixed_and_rates_that_are_unusual_are_reported() {
+    let notes_of = |rate: u32, channels: usize, wanted: Option<u32>| {
         let sound = Sound {
             rate: Some(rate),
             channels,
@@ -410,11 +410,11 @@ fn channels_that_are_mixed_and_rates_that_are_unusual_are_told() {
          takes this one"
             .to_owned(),
     );
-    assert_eq!(told(16_000, 1, None), Ok(vec![]));
-    assert_eq!(told(44_100, 2, None), Ok(vec![mixed.clone(), unusual]));
-    assert_eq!(told(44_100, 2, Some(44_100)), Ok(vec![mixed]));
+    assert_eq!(notes_of(16_000, 1, None), Ok(vec![]));
+    assert_eq!(notes_of(44_100, 2, None), Ok(vec![mixed.clone(), unusual]));
+    assert_eq!(notes_of(44_100, 2, Some(44_100)), Ok(vec![mixed]));
     let error = "the sound has 44100 Hz, expected 16000 Hz as the model takes";
-    assert_eq!(told(44_100, 1, Some(16_000)), Err(error.to_owned()));
+    assert_eq!(notes_of(44_100, 1, Some(16_000)), Err(error.to_owned()));
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn images_of_one_input_have_their_files() {
 }
 
 #[test]
-fn what_cannot_be_done_to_pixels_is_told() {
+fn what_cannot_be_done_to_pixels_is_reported() {
     let encoded = png(2, 1);
     let prepared = ImageOptions {
         mean: vec![1.0],
@@ -491,7 +491,7 @@ fn what_cannot_be_done_to_pixels_is_told() {
 }
 
 #[test]
-fn what_is_for_pixels_is_told_where_no_input_is_an_image() {
+fn what_is_for_pixels_is_reported_where_no_input_is_an_image() {
     let prepared = ImageOptions {
         scale: vec![255.0],
         ..ImageOptions::default()
@@ -551,13 +551,13 @@ fn of_many_requests_one_with_an_image_is_enough() {
         }
         inputs.hear_of_end();
         let mut notes = notes.lock().clone();
-        notes.retain(|it| !it.starts_with("nothing tells the datatype"));
+        notes.retain(|it| !it.starts_with("the datatype of input"));
         assert_eq!(notes, expected);
     }
 }
 
 #[test]
-fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
+fn a_note_says_that_an_image_without_a_datatype_is_sent_as_a_file() {
     let image = || {
         Content::Image(EncodedImage {
             name: "a.png".to_owned(),
@@ -578,7 +578,7 @@ fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
             let made = inputs.tensors(of).unwrap();
             assert!(text(&made).starts_with("photo BYTES"), "{}", text(&made));
         }
-        let note = "nothing tells the datatype of input `photo`, so the image is sent as the bytes of its file; \
+        let note = "the datatype of input `photo` is unknown, so the image is sent as the bytes of its file; \
                     `-i photo:UINT8=@FILE` sends its pixels";
         let expected: &[&str] = if expected { &[note] } else { &[] };
         assert_eq!(*notes.lock(), expected);
@@ -586,7 +586,7 @@ fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
 }
 
 #[test]
-fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
+fn a_note_says_that_numbers_without_a_datatype_are_sent_as_a_text() {
     let open = model(&[("x", "", &[])]);
     let notes = |argument: &str, of: &ModelMetadata| {
         let notes = Arc::new(Mutex::new(Vec::new()));
@@ -604,9 +604,9 @@ fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let told = |value: &str| {
+    let note = |value: &str| {
         format!(
-            "nothing tells the datatype of input `x`, so the numbers are sent as a text; `-i 'x:FP32={value}'` sends \
+            "the datatype of input `x` is unknown, so the numbers are sent as a text; `-i 'x:FP32={value}'` sends \
              them as numbers"
         )
     };
@@ -620,7 +620,7 @@ fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
         (format!("@{rows}"), format!("@{rows}")),
         (format!("@{words}"), format!("@{words}")),
     ] {
-        assert_eq!(notes(&format!("x={value}"), &open), told(&expected));
+        assert_eq!(notes(&format!("x={value}"), &open), note(&expected));
     }
     let prose = file("c.txt", "3 dogs, 2 cats");
     for argument in [
