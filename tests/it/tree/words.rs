@@ -203,3 +203,154 @@ fn maxima_are_seen() {
     assert_eq!(misnamed(size, "const fn size(at: usize) -> usize {"), None);
     assert_eq!(misnamed(size, "static SIZE: usize = 1;"), None);
 }
+
+/// This file, which names them.
+const THIS: &str = "tests/it/tree/words.rs";
+
+/// Words that were given up; the glossary has those in their places.
+const GIVEN_UP: [&str; 17] = [
+    "fault",
+    "faults",
+    "judge",
+    "judged",
+    "judgement",
+    "judges",
+    "judging",
+    "judgment",
+    "mend",
+    "mended",
+    "mending",
+    "mends",
+    "picture",
+    "pictured",
+    "pictures",
+    "told",
+    "underway",
+];
+
+/// Where such a word may stand: how the path begins, the phrase that has it, and why.
+const KEPT: [(&str, &str, &str); 18] = [
+    ("docs/", "page fault", "a term of operating systems"),
+    ("src/", "Segmentation fault", "written by Python"),
+    ("src/", "requests_under_way", "a published key"),
+    ("docs/", "requests_under_way", "a published key"),
+    ("src/", "\"faults\"", "a published key"),
+    ("commands/", "\"faults\"", "a published key"),
+    ("commands/", "\"fault\"", "a published state"),
+    ("tests/it/", "\"faults\"", "a published key and verdict"),
+    ("docs/", "faults`", "a published key and verdict"),
+    ("docs/", "faults[]", "a published key"),
+    ("docs/", "`fault`", "a published state"),
+    ("Makefile", "test-clients-faults", "a published target"),
+    ("tests/", "\"picture\"", "an input or word of a fixture"),
+    ("tests/", "picture=@", "an input of a fixture"),
+    ("tests/", "for the picture", "written by a fixture"),
+    ("docs/", "token: \"picture\"", "written by a fixture"),
+    ("docs/", "for the picture", "written by a fixture"),
+    ("tests/clients/", "\"told.c\"", "the name of a fixture"),
+];
+
+/// Returns the words of a text with their places. Names in `snake_case` and `CamelCase` are several.
+fn words(text: &str) -> Vec<(usize, &str)> {
+    let byte = |at: usize| text.as_bytes().get(at).copied().unwrap_or_default();
+    let mut start = 0;
+    let mut words = Vec::new();
+    for at in 0..text.len() {
+        let (here, next) = (byte(at), byte(at + 1));
+        if !here.is_ascii_alphabetic() {
+            start = at + 1;
+            continue;
+        }
+        let is_before_upper = here.is_ascii_lowercase() || byte(at + 2).is_ascii_lowercase();
+        if !next.is_ascii_alphabetic() || next.is_ascii_uppercase() && is_before_upper {
+            words.push((start, &text[start..=at]));
+            start = at + 1;
+        }
+    }
+    words
+}
+
+/// Returns the places of the words that were given up, also of "under" and "way" in two lines of a comment.
+fn given_up(text: &str) -> Vec<usize> {
+    let words = words(text);
+    let is = |word: &str, other: &str| word.eq_ignore_ascii_case(other);
+    let alone = words.iter();
+    let alone = alone.filter(|(_, word)| GIVEN_UP.iter().any(|it| is(word, it)));
+    let pairs = words.windows(2).filter(|pair| {
+        let [(start, first), (end, second)] = [pair[0], pair[1]];
+        let between = &text[start + first.len()..end];
+        let is_nothing = |c: char| c.is_whitespace() || "/!#*>_-".contains(c);
+        is(first, "under") && is(second, "way") && between.chars().all(is_nothing)
+    });
+    let places = alone.chain(pairs.map(|pair| &pair[0]));
+    places.map(|(place, _)| *place).collect()
+}
+
+/// Returns the texts in which no word that was given up may stand, with their paths from the root.
+fn texts() -> Vec<(String, String)> {
+    const CODE: &[&str] = &[".rs", ".py", ".pyi"];
+    const WHOLE: &[&str] = &[""];
+    let root = Path::new(env!("WORKSPACE_ROOT"));
+    let code = [
+        "src", "commands", "proto", "pyovms", "fuzz", "tests", "benches", "deploy",
+    ];
+    let files = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"];
+    let code = code.map(|folder| (root.join(folder), CODE));
+    let files = files.map(|file| (root.join(file), WHOLE));
+    let mut left: Vec<(PathBuf, &[&str])> = code.into_iter().chain(files).collect();
+    left.push((root.join("docs"), &[".md"]));
+    let mut found = Vec::new();
+    while let Some((path, ends)) = left.pop() {
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        if path.is_dir() {
+            let entries = fs::read_dir(path).unwrap().flatten();
+            left.extend(entries.map(|entry| (entry.path(), ends)));
+        } else if ends.iter().any(|end| name.ends_with(end)) {
+            found.push((name, fs::read_to_string(path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn given_up_words_do_not_come_back() {
+    let texts = texts();
+    assert!(texts.len() > 1000, "{}", texts.len());
+    let mut found = Vec::new();
+    for (path, text) in texts.iter().filter(|(path, _)| path != THIS) {
+        let kept = KEPT.into_iter();
+        let kept = kept.filter(|(begin, ..)| path.starts_with(begin));
+        let kept = kept.flat_map(|(_, phrase, _)| {
+            let places = text.match_indices(phrase);
+            places.map(|(start, phrase)| start..start + phrase.len())
+        });
+        let kept: Vec<_> = kept.collect();
+        let places = given_up(text).into_iter();
+        for place in places.filter(|place| !kept.iter().any(|it| it.contains(place))) {
+            let number = text[..place].matches('\n').count();
+            let line = text.lines().nth(number).unwrap_or_default().trim();
+            found.push(format!("{path}:{}: {line}", number + 1));
+        }
+    }
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn given_up_words_are_seen_in_names_and_over_lines() {
+    for text in [
+        "Told.",
+        "is_told",
+        "FAULTS",
+        "ToldTwice",
+        "HTTPFault",
+        "under\n    /// way",
+        "Under way",
+        "under_way",
+    ] {
+        assert_eq!(given_up(text).len(), 1, "{text}");
+    }
+    for text in ["default", "faulthandler", "under the way", "away"] {
+        assert!(given_up(text).is_empty(), "{text}");
+    }
+}
