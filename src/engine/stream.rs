@@ -64,7 +64,7 @@ pub const MAX_REQUESTS_IN_FLIGHT: usize = 8;
 
 /// Maximum time that generators in graphs may go on when the server stops, unless all of the stop is to take less
 /// than twice as long.
-const STREAM_GRACE: Duration = Duration::from_secs(5);
+const MAX_STREAM_GRACE: Duration = Duration::from_secs(5);
 
 /// A stream that is open.
 pub struct OpenStream {
@@ -140,7 +140,7 @@ impl Engine {
     /// Returns how long after the begin of a stop the graphs of streams may go on by themselves.
     pub fn stream_grace(&self) -> Duration {
         let limit = self.stop_limit.get();
-        limit.map_or(STREAM_GRACE, |limit| STREAM_GRACE.min(*limit / 2))
+        limit.map_or(MAX_STREAM_GRACE, |limit| MAX_STREAM_GRACE.min(*limit / 2))
     }
 
     /// Ends the streams that have not ended in the time that a stop gives them.

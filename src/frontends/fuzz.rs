@@ -17,7 +17,7 @@ use super::{
     idempotency::IdempotencyKey,
     messages::Reader,
     priority,
-    unary::{PREFIX, QUERY_WEIGHT},
+    unary::{MAX_QUERY_WEIGHT, PREFIX},
 };
 use crate::{
     budget::Budget,
@@ -208,7 +208,7 @@ fn query<Q: prost::Message + Default>(wire: &[u8]) {
     const CALL: usize = super::messages::CALL;
     let mut decoded = None;
     let used = allocation_counter::measure(|| decoded = Q::decode(wire).ok());
-    check_charge(&used, CALL + QUERY_WEIGHT * wire.len());
+    check_charge(&used, CALL + MAX_QUERY_WEIGHT * wire.len());
     if let Some(query) = decoded {
         let again = Q::decode(&*query.encode_to_vec()).expect("what is written can be read");
         assert_eq!(again.encoded_len(), query.encoded_len());

@@ -90,7 +90,7 @@ pub(super) fn serialized(value: &impl Serialize) -> Result<Response> {
 
 /// Maximum size of an answer as JSON while it is written, as a multiple of its tensors: a byte takes four,
 /// in a buffer that doubles.
-pub(super) const JSON_GROWTH: usize = 8;
+pub(super) const MAX_JSON_GROWTH: usize = 8;
 
 /// The same of one that may have its tensors as binary data behind the JSON.
 pub(super) const BINARY_GROWTH: usize = 4;

@@ -118,7 +118,7 @@ const MAX_REFUSED: usize = 64 << 10;
 
 /// Maximum memory of such a message, as a multiple of its bytes: an empty name of a list is two bytes, and has
 /// 24 in a list that has just doubled its room.
-pub(super) const QUERY_WEIGHT: usize = 24;
+pub(super) const MAX_QUERY_WEIGHT: usize = 24;
 
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
@@ -184,7 +184,7 @@ where
         let mut reader = Reader::new(request, &intake)?;
         let message = reader.only(name(uri.path())).await?;
         let (mut charge, _) = reader.into_parts();
-        charge.add(message.len() * QUERY_WEIGHT)?;
+        charge.add(message.len() * MAX_QUERY_WEIGHT)?;
         let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
         UnaryBody::new(&answer(message)?, LastField::default(), MAX_QUERY, charge)
     };

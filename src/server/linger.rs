@@ -17,13 +17,13 @@ use tokio::{
 };
 
 /// Maximum time for which a client may send nothing and not close either.
-const SILENCE: Duration = Duration::from_secs(2);
+const MAX_SILENCE: Duration = Duration::from_secs(2);
 
 /// Maximum time in all.
-const IN_ALL: Duration = Duration::from_secs(10);
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Maximum time from when the server stops.
-const AT_STOP: Duration = Duration::from_millis(100);
+const MAX_TIME_AT_STOP: Duration = Duration::from_millis(100);
 
 /// The most that is thrown away: the rest of a body as large as the largest that is taken unless a
 /// flag says otherwise.
@@ -50,9 +50,9 @@ impl Linger {
         let now = Instant::now();
         Self {
             left: MAX_DISCARDED,
-            end: now + IN_ALL,
+            end: now + MAX_TIME,
             stopping: false,
-            timer: Box::pin(tokio::time::sleep_until(now + SILENCE)),
+            timer: Box::pin(tokio::time::sleep_until(now + MAX_SILENCE)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Linger {
         let now = Instant::now();
         if stopping && !self.stopping {
             self.stopping = true;
-            self.end = self.end.min(now + AT_STOP);
+            self.end = self.end.min(now + MAX_TIME_AT_STOP);
             let deadline = self.timer.deadline().min(self.end);
             self.timer.as_mut().reset(deadline);
         }
@@ -92,7 +92,7 @@ impl Linger {
             }
         }
         if came {
-            self.timer.as_mut().reset((now + SILENCE).min(self.end));
+            self.timer.as_mut().reset((now + MAX_SILENCE).min(self.end));
         }
         self.timer.as_mut().poll(context)
     }
@@ -135,24 +135,27 @@ mod tests {
         let sends = Task::spawn(async move {
             client.write_all(&[b'x'; 1_000_000]).await.unwrap();
         });
-        assert!(lingers(server, false).await < SILENCE);
+        assert!(lingers(server, false).await < MAX_SILENCE);
         sends.await.unwrap();
-        let (server, _sends) = drips(SILENCE / 2, 4);
-        assert_eq!(lingers(server, false).await, SILENCE * 2);
+        let (server, _sends) = drips(MAX_SILENCE / 2, 4);
+        assert_eq!(lingers(server, false).await, MAX_SILENCE * 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_neither_sends_nor_closes_is_let_go() {
         let (_client, server) = duplex(64);
         let took = lingers(server, false).await;
-        assert!(took >= SILENCE && took < SILENCE * 2, "{took:?}");
+        assert!(took >= MAX_SILENCE && took < MAX_SILENCE * 2, "{took:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_drips_is_let_go() {
-        let (server, _sends) = drips(SILENCE / 2, 1000);
+        let (server, _sends) = drips(MAX_SILENCE / 2, 1000);
         let took = lingers(server, false).await;
-        assert!(took >= IN_ALL && took < IN_ALL + SILENCE, "{took:?}");
+        assert!(
+            took >= MAX_TIME && took < MAX_TIME + MAX_SILENCE,
+            "{took:?}"
+        );
     }
 
     #[tokio::test]
@@ -165,7 +168,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_pauses_is_let_go() {
         let mut linger = Linger::new();
-        tokio::time::advance(IN_ALL).await;
+        tokio::time::advance(MAX_TIME).await;
         let mut much = repeat(b'x').take(1000);
         poll_fn(|context| linger.poll(&mut much, false, context)).await;
         assert_eq!(much.limit(), 1000, "nothing more is read");
@@ -174,8 +177,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stop_waits_for_nobody() {
         let (_client, server) = duplex(64);
-        assert!(lingers(server, true).await < AT_STOP * 2);
-        let (server, _sends) = drips(AT_STOP / 4, 1000);
-        assert!(lingers(server, true).await < AT_STOP * 2);
+        assert!(lingers(server, true).await < MAX_TIME_AT_STOP * 2);
+        let (server, _sends) = drips(MAX_TIME_AT_STOP / 4, 1000);
+        assert!(lingers(server, true).await < MAX_TIME_AT_STOP * 2);
     }
 }

@@ -100,7 +100,7 @@ flags! {
         idle_sequence_cleanup: bool, "BOOL", scope: ModelIgnored;
         /// Apply the low-latency transformation; needs --stateful [default: false]
         low_latency_transformation: bool, "BOOL", scope: ModelIgnored;
-        /// How states are kept; needs --stateful [default: tensors]
+        /// Choose how to keep states; needs --stateful [default: tensors]
         ///
         /// As tensors, or in an infer request for each sequence (requests).
         state_mode: StateMode, "MODE", scope: ModelIgnored;
@@ -121,7 +121,7 @@ flags! {
         ///
         /// It keeps them across restarts and shares them with other servers. Use rediss:// for TLS.
         sequence_store: String, "URL";
-        /// When to store states; needs --sequence-store [default: interval]
+        /// Choose when to store states; needs --sequence-store [default: interval]
         ///
         /// Before each answer (step), at intervals, or only when another server takes over or this
         /// one stops (none).

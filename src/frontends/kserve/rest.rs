@@ -19,7 +19,7 @@ use crate::{
         guard::{Access, RestShared},
         idempotency::IdempotencyKey,
         kserve, priority,
-        reply::{self, BINARY_GROWTH, JSON_GROWTH},
+        reply::{self, BINARY_GROWTH, MAX_JSON_GROWTH},
         rest::{self, RestContext},
         weight,
     },
@@ -194,7 +194,7 @@ pub(crate) async fn infer(
     let bytes = sent.map(|(_, bytes)| bytes).sum();
     let growth = match wishes.reads_binary {
         true => BINARY_GROWTH,
-        false => JSON_GROWTH,
+        false => MAX_JSON_GROWTH,
     };
     let encode = move || json_reply::encode(response, has_id, &wishes);
     reply::written(&parts.headers, budget, bytes, growth, encode).await

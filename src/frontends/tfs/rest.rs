@@ -20,7 +20,7 @@ use crate::{
         guard::{Access, Rule},
         idempotency::IdempotencyKey,
         priority,
-        reply::{self, JSON_GROWTH},
+        reply::{self, MAX_JSON_GROWTH},
         rest::{self, RestContext, not_allowed, unknown_path},
         tfs, weight,
     },
@@ -142,7 +142,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let outputs = response.outputs.iter();
     let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
     let encode = move || json_reply::encode(&response, format);
-    reply::written(&parts.headers, budget, bytes, JSON_GROWTH, encode).await
+    reply::written(&parts.headers, budget, bytes, MAX_JSON_GROWTH, encode).await
 }
 
 /// Live sequences of a model.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Keeper, ModelTurn, ROUNDS, step};
+use super::{Keeper, MAX_ROUNDS, ModelTurn, step};
 use crate::{
     error::{Error, Result},
     model::version::Version,
@@ -24,7 +24,7 @@ impl Keeper {
             model: version.model().to_owned(),
             id: turn.id(),
         };
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let here = turn.state().map(|live| {
                 let stored = live.stored.as_ref();
                 stored.map(|stored| stored.epoch)

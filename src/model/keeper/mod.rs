@@ -42,7 +42,7 @@ const AT_ONCE: usize = 32;
 
 /// Maximum number of attempts at what others may undo meanwhile: to store what is left of an instance that goes,
 /// and to own a sequence.
-const ROUNDS: usize = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// The turn of a request in a sequence of a model.
 pub(crate) type ModelTurn = SequenceGuard<Arc<Loaded>, LiveState>;
@@ -156,7 +156,7 @@ impl Keeper {
             let dropped = turn.place().take();
             epoch = dropped.and_then(|live| Some(live.stored?.epoch));
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             if turn.state().is_none() {
                 let record = match self.take(&key).await? {
                     Ok(record) => record,
@@ -394,7 +394,7 @@ impl Keeper {
     /// Stores what an instance has that is newer here, and forgets it, before the instance goes.
     pub(crate) async fn leave(&self, version: &Arc<Version>, old: &Arc<Loaded>) {
         // Requests that have found it before may still come.
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let ids = version.sequences().of(old);
             if ids.is_empty() {
                 return;

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Maximum number of repetitions of a step after another server has taken its sequence over.
-const ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 
 /// A request to a sequence.
 pub(crate) struct StepRequest {
@@ -199,7 +199,7 @@ impl SharedStep {
     /// Fails if there is no such sequence, no infer request comes free, the runtime or the store fails.
     pub(crate) async fn run(mut self) -> Result<(TensorMap, u64, RunEnd)> {
         let id = self.turn.id();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             if let Some(outputs) = self.prepare().await? {
                 return Ok((outputs, id, Instant::now().into()));
             }

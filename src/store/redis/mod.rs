@@ -47,7 +47,7 @@ const LEASE: Duration = Duration::from_secs(5);
 const WANTED: usize = 1024;
 
 /// Maximum time for which an answer of a sequence that is over is kept.
-const ENDED: Duration = Duration::from_secs(300);
+const MAX_ENDED_TIME: Duration = Duration::from_secs(300);
 
 /// The first pause before another look at a sequence that its owner still has, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -182,7 +182,7 @@ impl RedisStore {
     ) -> Result<WriteOutcome, StoreError> {
         let mut call = self.server.call(&END, key);
         call.arg(epoch).answer(answer);
-        call.arg(milliseconds(Some(ENDED)));
+        call.arg(milliseconds(Some(MAX_ENDED_TIME)));
         let (answer, repeated) = self.server.link.call(&call).await?;
         match answer.word() {
             "stored" => Ok(WriteOutcome::Stored),

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const INDENT: usize = 10;
 
 /// Maximum width of the first line about a command, an argument, or a flag.
-const FIRST_LINE: usize = 72;
+const MAX_FIRST_LINE: usize = 72;
 
 /// Flags with another meaning or description in another subcommand.
 const OF_THEIR_OWN: [&str; 15] = [
@@ -318,7 +318,7 @@ fn first_lines_are_short() {
         for Entry { head, words } in entries {
             assert!(!words.is_empty(), "ovms {path} {head}");
             seen += 1;
-            if width(&words) > FIRST_LINE {
+            if width(&words) > MAX_FIRST_LINE {
                 long.push(format!("ovms {path} {head}: {words}"));
             }
         }

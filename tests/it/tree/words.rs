@@ -228,7 +228,7 @@ const GIVEN_UP: [&str; 17] = [
     "underway",
 ];
 
-/// Where such a word may stand: how the path begins, the phrase that has it, and why.
+/// Places of such words: the beginning of the path, the phrase that has it, and the reason.
 const KEPT: [(&str, &str, &str); 18] = [
     ("docs/", "page fault", "a term of operating systems"),
     ("src/", "Segmentation fault", "written by Python"),

@@ -23,7 +23,7 @@ use crate::{
     frontends::{
         access::Seen,
         kserve::json_reply,
-        reply::{self, JSON_GROWTH},
+        reply::{self, MAX_JSON_GROWTH},
     },
     request::InferResponse,
     task,
@@ -185,7 +185,7 @@ pub(super) async fn of_response(
     id: Option<String>,
 ) -> Result<Vec<u8>> {
     let bytes = size(&response);
-    let charge = budget.charge(bytes * JSON_GROWTH)?;
+    let charge = budget.charge(bytes * MAX_JSON_GROWTH)?;
     let write = move || {
         let event = data(&json_reply::flat(&response, id.as_deref())?);
         drop(charge);

@@ -30,7 +30,7 @@ use crate::{
         guard::Access,
         idempotency::IdempotencyKey,
         priority,
-        reply::{self, JSON_GROWTH, Whole},
+        reply::{self, MAX_JSON_GROWTH, Whole},
         rest::RestContext,
         weight,
     },
@@ -57,7 +57,7 @@ pub(crate) async fn generate(
         })
     };
     let (headers, budget) = (&call.headers, &context.intake.budget);
-    reply::written(headers, budget, bytes, JSON_GROWTH, write).await
+    reply::written(headers, budget, bytes, MAX_JSON_GROWTH, write).await
 }
 
 /// Answers with events: those of a graph as they come, and one of anything else.
