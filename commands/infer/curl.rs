@@ -223,8 +223,8 @@ fn left_out(body: &[u8]) -> String {
         .unwrap_or_default();
     let beginning = visible(beginning);
     format!(
-        "# The body, {size} KiB, is left out at a terminal: with `> request.sh` behind it, this `ovms infer` writes \
-         the whole command,\n# and `sh request.sh` sends it. It begins with {beginning}…\n"
+        "# The body, {size} KiB, is not shown at a terminal: `> request.sh` saves the whole command,\n# and `sh \
+         request.sh` sends it. It starts with {beginning}…\n"
     )
 }
 

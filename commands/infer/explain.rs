@@ -51,7 +51,7 @@ fn tensors(title: &str, tensors: &[TensorMetadata], look: Look) -> String {
 pub(super) fn tensor_cells(tensor: &TensorMetadata) -> [String; 3] {
     let datatype = match tensor.dtype() {
         Some(dtype) => dtype.to_string(),
-        None => "not told".to_owned(),
+        None => "unknown".to_owned(),
     };
     [tensor.name.clone(), datatype, tensor.shape.to_string()]
 }

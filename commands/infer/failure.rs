@@ -42,7 +42,7 @@ pub(crate) fn tls(error: &ClientTlsError) -> Failure {
     match error {
         ClientTlsError::File(error) => failure.may_hint(error.hint()),
         ClientTlsError::NoAuthorities => {
-            failure.hint("`--cacert` names a file with the authority of the server")
+            failure.hint("`--cacert` names a file with the CA of the server")
         }
         ClientTlsError::Setup(_) => failure,
     }
@@ -111,7 +111,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Pattern { source, .. } => failure
             .caused_by(&source)
             .hint("`*`, `?`, `**`, and `[a-z]` match; `[*]` is the character itself"),
-        InputError::FileSize(_) => failure.hint("a part of them will do"),
+        InputError::FileSize(_) => failure.hint("part of them is enough"),
         InputError::Turns { .. } => {
             failure.hint("give each input as many values as the others, or one that goes with all")
         }
@@ -119,8 +119,8 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             "`ffmpeg -i in.wav -ar {expected} -ac 1 out.wav` resamples it; the model's rate is that of `--sample-rate`"
         )),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
-        InputError::StdinEmpty => failure.hint("did the command before it fail?"),
-        InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
+        InputError::StdinEmpty => failure.hint("did the previous command fail?"),
+        InputError::StdinSize(_) => failure.hint("no server accepts a request of that size"),
         InputError::StdinBytes => {
             let failure =
                 failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor");

@@ -112,7 +112,7 @@ pub(super) fn of_value(name: &str, problem: &ValueProblem) -> Option<String> {
              that decodes images, up to its `--max-image-pixels`",
             shell_word(file)
         ),
-        ValueProblem::Layout(_) => "`--layout` tells where the channels are".to_owned(),
+        ValueProblem::Layout(_) => "`--layout` says where the channels are".to_owned(),
         _ => return None,
     })
 }

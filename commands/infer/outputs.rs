@@ -122,7 +122,7 @@ pub(super) fn show(
                     .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
             }
             None => {
-                let text = format!("the server gave no output `{name}`");
+                let text = format!("the server returned no output `{name}`");
                 Err(Failure::failed(text))
             }
         }
@@ -217,7 +217,7 @@ pub(super) fn if_uneven(answer: &ClientResponse) -> Option<String> {
         .find(|(_, count)| *count != rows && *count != 1)?;
     let found = counted(*fewer, "row");
     Some(format!(
-        "note: output `{name}` has {found} and another one {rows}: its cells are empty behind them"
+        "note: output `{name}` has {found} and another one {rows}: its remaining cells are empty"
     ))
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
             if operators.iter().any(|it| it.starts_with(CLASSICAL)) =>
         {
             Some(
-                "operators of ai.onnx.ml are not there: export the scores of a linear model or neural network of \
+                "operators of ai.onnx.ml are not supported: export the scores of a linear model or neural network of \
                  scikit-learn without them (docs/serve.md, \"Models of scikit-learn\"), or run the model in a \
                  Python node (docs/graphs.md)"
                     .to_owned(),
@@ -60,9 +60,9 @@ fn of_text(text: &str) -> String {
              `options={{\"zipmap\": False}}` (docs/serve.md, \"Models of scikit-learn\")"
         ),
         None if text.contains("externally stored data") => {
-            "the weights are in files beside it, of which one is not whole: copy all files of one export".to_owned()
+            "the weights are in files beside it, one of which is incomplete: copy all files of one export".to_owned()
         }
-        None => "check that the file is whole, for example by exporting it again".to_owned(),
+        None => "check that the file is complete, for example by exporting it again".to_owned(),
     }
 }
 
@@ -97,11 +97,11 @@ mod tests {
             ),
             (
                 "Invalid usage of method for externally stored data in file (m.onnx.data, offset: 0, data_length: 48)",
-                "the weights are in files beside it, of which one is not whole: copy all files of one export",
+                "the weights are in files beside it, one of which is incomplete: copy all files of one export",
             ),
             (
                 "Error parsing element attribute at offset 748",
-                "check that the file is whole, for example by exporting it again",
+                "check that the file is complete, for example by exporting it again",
             ),
         ] {
             assert_eq!(of_text(text), expected);

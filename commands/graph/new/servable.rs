@@ -48,8 +48,7 @@ pub(super) fn find(
     }
     if let Err(reason) = &looked {
         ui::note(&format!(
-            "warning: cannot tell what `{model}` takes and gives, so that it is taken to have one input \
-             and one output: {reason}"
+            "warning: the inputs and outputs of `{model}` are unknown; assuming one of each: {reason}"
         ));
     }
     Ok((servable(model, looked.ok()), None))

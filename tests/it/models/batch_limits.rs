@@ -318,7 +318,7 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
         run.stderr
     );
     assert!(
-        !run.stderr.contains("Requests that wait run in batches"),
+        !run.stderr.contains("Queued requests run in batches"),
         "{}",
         run.stderr
     );

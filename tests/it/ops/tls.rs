@@ -71,7 +71,7 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
     for api in APIS {
         good(&infer(&server, api, &["--cacert", &ca]), api);
         good(&infer(&server, api, &["--insecure"]), api);
-        let hint = "`--cacert FILE` names the authority that signed it";
+        let hint = "`--cacert FILE` names the CA that signed it";
         let run = cli::run(
             cli::command()
                 .args([
@@ -276,15 +276,11 @@ fn clients_without_a_certificate_are_refused_where_it_is_required() {
         };
         good(&with("client"), api);
         let run = infer(&server, api, &["--cacert", &ca]);
-        let reason = "asks for a certificate of the client";
+        let reason = "requires a client certificate";
         unreached(&run, reason, "`--cert FILE` and `--key FILE`");
         for name in ["other", "old"] {
-            let reason = "does not accept the certificate of the client";
-            unreached(
-                &with(name),
-                reason,
-                "check that the certificate of `--cert` is of",
-            );
+            let reason = "rejected the client certificate";
+            unreached(&with(name), reason, "check that `--cert` is signed by");
         }
     }
     server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
@@ -427,7 +423,7 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
     };
     let check = |known: &str, stranger: &str| {
         good(&with(known), known);
-        let reason = "does not accept the certificate of the client";
+        let reason = "rejected the client certificate";
         unreached(&with(stranger), reason, "--cert");
     };
     check("client", "other");
@@ -463,11 +459,7 @@ fn a_wait_does_not_last_for_a_certificate_that_is_not_trusted() {
         let begun = Instant::now();
         let flags = ["--wait", "60", "--cacert", stranger.to_str().unwrap()];
         let run = infer(&server, api, &flags);
-        unreached(
-            &run,
-            "is of an authority that is not trusted here",
-            "`--cacert FILE`",
-        );
+        unreached(&run, "is not signed by a trusted CA", "`--cacert FILE`");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(30), "{api}: {took:?}");
         good(

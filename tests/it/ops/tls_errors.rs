@@ -36,7 +36,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(refused(&made, &["--grpc_tls"]), @"
     exit 64
     grpc_tls is set but tls_cert is not set
-    hint: give --tls-cert FILE and --tls-key FILE, which turn TLS on, or leave out --grpc-tls
+    hint: give --tls-cert FILE and --tls-key FILE, to enable TLS, or omit --grpc-tls
     ");
     for (flag, name) in [
         ("--tls_poll_wait_seconds=1", "tls_poll_wait_seconds"),
@@ -48,7 +48,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     ] {
         let said = refused(&made, &[flag]);
         let hint = format!(
-            "which turn TLS on, or leave out --{}",
+            "to enable TLS, or omit --{}",
             name.replace('_', "-")
         );
         let expected = format!("exit 64\n{name} is set but tls_cert is not set\n");
@@ -62,7 +62,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
     exit 64
     tls_client_auth needs the authorities of clients, but tls_client_ca is not set
-    hint: give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off
+    hint: give --tls-client-ca FILE with the CA of the client certificates, or --tls-client-auth off
     ");
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
     exit 64

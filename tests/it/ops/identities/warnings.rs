@@ -36,10 +36,10 @@ fn files(auth: &str) -> (TempDir, String, String) {
 #[test]
 fn a_key_of_v3_is_no_key_of_anything_else() {
     let (_folder, auth, file) = files(&identity("user", "infer = [\"*\"]"));
-    insta::assert_snapshot!(warnings(&["--api_key_file", &file], &[]), @"INFO --api-key-file is for /v3 alone; --auth has keys and rights for all paths");
-    insta::assert_snapshot!(warnings(&[], &[("API_KEY", "x")]), @"INFO the variable API_KEY is for /v3 alone; --auth has keys and rights for all paths");
-    insta::assert_snapshot!(warnings(&["--auth", &auth, "--api_key_file", &file], &[]), @"WARN --auth and --api-key-file both read the header `authorization`, so that POST requests below /v3 pass with a key only that is in both; leave out --api-key-file: --auth guards /v3 as well");
-    insta::assert_snapshot!(warnings(&["--auth", &auth], &[("API_KEY", "x")]), @"WARN --auth and the variable API_KEY both read the header `authorization`, so that POST requests below /v3 pass with a key only that is in both; unset API_KEY: --auth guards /v3 as well");
+    insta::assert_snapshot!(warnings(&["--api_key_file", &file], &[]), @"INFO --api-key-file is for /v3 only; --auth has keys and rights for all paths");
+    insta::assert_snapshot!(warnings(&[], &[("API_KEY", "x")]), @"INFO the variable API_KEY is for /v3 only; --auth has keys and rights for all paths");
+    insta::assert_snapshot!(warnings(&["--auth", &auth, "--api_key_file", &file], &[]), @"WARN --auth and --api-key-file both read the header `authorization`, so POST requests below /v3 need a key that is in both; leave out --api-key-file: --auth guards /v3 as well");
+    insta::assert_snapshot!(warnings(&["--auth", &auth], &[("API_KEY", "x")]), @"WARN --auth and the variable API_KEY both read the header `authorization`, so POST requests below /v3 need a key that is in both; unset API_KEY: --auth guards /v3 as well");
     assert_eq!(warnings(&["--auth", &auth], &[("API_KEY", "")]), "");
 }
 
