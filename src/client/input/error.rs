@@ -140,7 +140,7 @@ pub enum InputError {
 #[derive(Debug, thiserror::Error)]
 pub enum ValueProblem {
     /// Neither the server nor the argument tells the datatype.
-    #[error("nothing tells its datatype")]
+    #[error("its datatype is unknown")]
     NoDatatype,
     /// The JSON is broken or of other values.
     #[error(transparent)]

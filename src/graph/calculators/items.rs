@@ -35,7 +35,7 @@ pub(super) static CLIP: &[Factory] = typed!(
 pub(super) static SIZE: &[Factory] = typed!(
     "",
     "VectorSizeCalculator",
-    "Tells in SIZE how many elements VECTOR has.",
+    "Reports in SIZE how many elements VECTOR has.",
     size,
     |_, _| Box::new(send_size),
     ["", "Bool", "Int", "Uint64t"]

@@ -20,7 +20,7 @@ pub(super) static FACTORIES: &[Factory] = &[
     },
     Factory {
         name: "PacketPresenceCalculator",
-        about: "Tells in PRESENCE whether PACKET has a packet, at each time that is settled.",
+        about: "Reports in PRESENCE whether PACKET has a packet, at each time that is settled.",
         contract: |ask| {
             ask.takes("PACKET", Count::One, &PacketType::Any)
                 .gives("PRESENCE", Count::One, &PacketType::Bool)

@@ -33,7 +33,7 @@ pub(super) static BEGIN: &[Factory] = typed!(
 pub(super) static END: &[Factory] = typed!(
     "EndLoop",
     "Calculator",
-    "Collects ITEMs, and sends them as the list ITERABLE at the time that BATCH_END tells.",
+    "Collects ITEMs, and sends them as the list ITERABLE at the time that BATCH_END gives.",
     end,
     |_, _| Box::new(End::default()),
     [

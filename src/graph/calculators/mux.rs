@@ -46,7 +46,7 @@ pub(super) static FACTORIES: &[Factory] = &[
     },
     Factory {
         name: "RoundRobinDemuxCalculator",
-        about: "Gives packets to its OUTPUTs in turn, and tells in SELECT to which.",
+        about: "Gives packets to its OUTPUTs in turn, and reports in SELECT to which.",
         contract: |ask| {
             ask.takes(EVERY, Count::One, &PacketType::Any)
                 .gives("OUTPUT", Count::Some, &PacketType::SameAsInput(0))

@@ -63,10 +63,10 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
         refused.starts_with("ResourceExhausted: ") && refused.contains(told),
         "{refused}"
     );
-    let warning = "requests are refused: inputs of ";
+    let warning = "requests are rejected: inputs take ";
     let told = server.wait_log(warning);
     assert!(
-        told.contains(" are in flight or kept by handlers, and 50331648 may be"),
+        told.contains(" of at most 50331648 bytes, in flight or kept by handlers; "),
         "{told}"
     );
     assert!(told.contains("of=\"graph py\""), "{told}");
@@ -114,7 +114,7 @@ fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
     );
     let all = of("all graphs and pipelines", 109_051_904);
     assert!(refused[1].contains(&all), "{refused:?}");
-    let told = server.wait_log("requests are refused: inputs of all graphs and pipelines of ");
+    let told = server.wait_log("requests are rejected: inputs of all graphs and pipelines take ");
     assert!(told.contains("of=\"graph other\""), "{told}");
     let image = vec![7; 1_000_000];
     for _ in 0..5 {

@@ -243,8 +243,7 @@ fn another_monitoring_counts_at_the_next_start() {
     config["monitoring"] = json!({ "metrics": { "enable": true } });
     fs::write(file.path(), config.to_string()).unwrap();
     assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
-    let told = "monitoring is another one than before; it counts at the next start";
-    server.wait_log(told);
+    server.wait_log("monitoring has changed, which takes effect at the next start");
     assert_eq!(get(&server, "/metrics").status, 404);
     // The same again is nothing new.
     config["model_config_list"] = json!([]);

@@ -87,7 +87,7 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
                 .env("SSL_CERT_FILE", made.other()),
         );
         unreached(&run, "unknown issuer", hint);
-        unreached(&run, "is not trusted here", "` shows who signed it");
+        unreached(&run, "is not signed by a trusted CA", "` shows who signed it");
         let plain = url(&server, api, false);
         let run = cli::ovms(["infer", "dummy", "--zeros", "--api", api, "--url", &plain]);
         let scheme = if api.ends_with("grpc") {
@@ -375,7 +375,7 @@ fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
     made.write("stranger", 90);
     let key = fs::read(made.path("server.key")).unwrap();
     fs::copy(made.path("stranger.key"), made.path("server.key")).unwrap();
-    server.wait_log("TLS goes on with the certificate that is valid until");
+    server.wait_log("TLS keeps using the certificate that is valid until");
     let mismatch = server.wait_log("the key is not that of the certificate in");
     assert!(mismatch.contains(" WARN "), "{mismatch}");
     let page = curl(&server, &ca, "/metrics");
@@ -431,12 +431,12 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
         ("", "found no certificate in PEM form"),
         (
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            "found no certificate of an authority that can be decoded",
+            "found no CA certificate that can be decoded",
         ),
     ] {
         fs::write(&clients, text).unwrap();
         let said = server.wait_log(reason);
-        let expected = "TLS goes on with the certificate that is valid until";
+        let expected = "TLS keeps using the certificate that is valid until";
         assert!(said.contains(" WARN ") && said.contains(expected), "{said}");
         assert!(said.contains("cannot use --tls-client-ca"), "{said}");
         check("client", "other");
@@ -621,7 +621,7 @@ fn a_certificate_that_clients_refuse_is_warned_of() {
     command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
     let run = cli::run(command.arg(model("dummy")).args(&pair));
     assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
-    let reason = "server.pem is marked as one of an authority (CA:TRUE) and has no subject alternative names";
+    let reason = "server.pem is marked as a CA certificate (CA:TRUE) and has no subject alternative names";
     let hint = "-addext subjectAltName=DNS:HOST -addext basicConstraints=critical,CA:FALSE`";
     assert!(run.stderr.contains(reason), "{}", run.stderr);
     assert!(run.stderr.contains(hint), "{}", run.stderr);

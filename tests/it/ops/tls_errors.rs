@@ -61,7 +61,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     let with = |more: &[&str]| refused(&made, &[&pair, more].concat());
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
     exit 64
-    tls_client_auth needs the authorities of clients, but tls_client_ca is not set
+    tls_client_auth needs CA certificates, but tls_client_ca is not set
     hint: give --tls-client-ca FILE with the CA of the client certificates, or --tls-client-auth off
     ");
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
@@ -177,12 +177,12 @@ fn a_reload_with_a_broken_pair_says_so_and_takes_one_that_fits() {
         let (_, reason) = rest.split_once(" - ").unwrap();
         insta::allow_duplicates! {
             insta::assert_snapshot!(format!("{start} until TIME - {reason}"), @r#"
-            {"error":"TLS goes on with the certificate that is valid until TIME - cannot use --tls-key DIR/server.key: the key is not that of the certificate in DIR/server.pem"}
+            {"error":"TLS keeps using the certificate that is valid until TIME - cannot use --tls-key DIR/server.key: the key is not that of the certificate in DIR/server.pem"}
             412
             "#);
         }
     }
-    server.wait_log("TLS goes on with the certificate that is valid until");
+    server.wait_log("TLS keeps using the certificate that is valid until");
     let page = curl("/metrics", &[]);
     let counted = |line: &str| assert!(page.lines().any(|it| it == line), "{line}: {page}");
     counted(r#"ovms_reloads{result="fail"} 2"#);

@@ -170,7 +170,7 @@ fn what_the_model_does_not_take_is_refused_by_name() {
     let error = content(None, None, bytes).tensors(&unreported).unwrap_err();
     assert_eq!(
         chain(&error),
-        "cannot use the value given for input `g`: nothing tells its datatype"
+        "cannot use the value given for input `g`: its datatype is unknown"
     );
 }
 
