@@ -410,11 +410,10 @@ mod tests {
             "1.0,".repeat(400_000)
         );
         let cut = curl(&call(json.as_bytes()), true);
-        let begin =
-            "# The body, 1563 KiB, is left out at a terminal: with `> request.sh` behind it";
+        let begin = "# The body, 1563 KiB, is not shown at a terminal: `> request.sh` saves";
         assert!(cut.starts_with(begin), "{cut}");
         assert!(
-            cut.contains("It begins with {\"inputs\":[{\"data\":[1.0,"),
+            cut.contains("It starts with {\"inputs\":[{\"data\":[1.0,"),
             "{cut}"
         );
         assert!(

@@ -67,9 +67,9 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     let progress = Progress::start(&format!("creating a virtual environment in {shown}"));
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
-    progress.say("getting pip");
+    progress.say("installing pip");
     run_pip(dir, &python, &["--upgrade"], PIP, &progress)?;
-    progress.say(&format!("downloading OpenVINO {PINNED_VERSION}"));
+    progress.say(&format!("installing OpenVINO {PINNED_VERSION}"));
     // Files that a broken-off installation left may look whole.
     let how = match again {
         true => "--force-reinstall",

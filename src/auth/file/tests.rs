@@ -174,7 +174,7 @@ fn identities_of_certificates_alone_are_nobody_on_a_plain_port() {
         warnings.collect::<Vec<_>>().join("\n")
     };
     let machine = "[[identity]]\nname = \"m\"\ncertificates = [\"m\"]\nadmin = true\n";
-    insta::assert_snapshot!(warnings(machine, terms), @"auth.toml: all identities are known by certificates alone, and the REST port has no TLS: it knows none of them (give --rest-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(warnings(machine, terms), @"auth.toml: all identities have only certificates, but the REST port has no TLS: it would recognize none of them (give --rest-tls as well, or keys to the identities that use this port)");
     assert_eq!(warnings(machine, WITH_CA), "");
     let other = identity("admin = true");
     assert_eq!(warnings(&format!("{machine}{other}"), terms), "");

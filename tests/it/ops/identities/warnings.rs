@@ -70,8 +70,8 @@ fn a_port_without_tls_knows_no_certificates() {
         let text = warnings(&[&flags[..], &[more]].concat(), &[]);
         text.replace(&folder.path().display().to_string(), "DIR")
     };
-    insta::assert_snapshot!(with("--grpc_tls"), @"WARN DIR/auth.toml: all identities are known by certificates alone, and the REST port has no TLS: it knows none of them (give --rest-tls as well, or keys to the identities that use this port)");
-    insta::assert_snapshot!(with("--rest_tls"), @"WARN DIR/auth.toml: all identities are known by certificates alone, and the gRPC port has no TLS: it knows none of them (give --grpc-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(with("--grpc_tls"), @"WARN DIR/auth.toml: all identities have only certificates, but the REST port has no TLS: it would recognize none of them (give --rest-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(with("--rest_tls"), @"WARN DIR/auth.toml: all identities have only certificates, but the gRPC port has no TLS: it would recognize none of them (give --grpc-tls as well, or keys to the identities that use this port)");
     assert_eq!(with("--tls_min_version=1.3"), "");
     let check = || {
         let mut command = cli::command();
@@ -87,7 +87,7 @@ fn a_port_without_tls_knows_no_certificates() {
     };
     let run = check();
     assert_eq!(run.code, Some(2), "{}", run.stderr);
-    let expected = "auth.toml: all identities are known by certificates alone, and the REST port";
+    let expected = "auth.toml: all identities have only certificates, but the REST port";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     // One that has a key as well may be for that port.
     fs::write(

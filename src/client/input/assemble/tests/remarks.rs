@@ -551,7 +551,7 @@ fn of_many_requests_one_with_an_image_is_enough() {
         }
         inputs.hear_of_end();
         let mut notes = notes.lock().clone();
-        notes.retain(|it| !it.starts_with("nothing tells the datatype"));
+        notes.retain(|it| !it.starts_with("the datatype of input"));
         assert_eq!(notes, expected);
     }
 }
@@ -578,7 +578,7 @@ fn an_image_for_an_input_without_a_datatype_is_told_to_be_sent_as_a_file() {
             let made = inputs.tensors(of).unwrap();
             assert!(text(&made).starts_with("photo BYTES"), "{}", text(&made));
         }
-        let note = "nothing tells the datatype of input `photo`, so the image is sent as the bytes of its file; \
+        let note = "the datatype of input `photo` is unknown, so the image is sent as the bytes of its file; \
                     `-i photo:UINT8=@FILE` sends its pixels";
         let expected: &[&str] = if expected { &[note] } else { &[] };
         assert_eq!(*notes.lock(), expected);
@@ -606,7 +606,7 @@ fn numbers_for_an_input_without_a_datatype_are_told_to_be_sent_as_a_text() {
     };
     let told = |value: &str| {
         format!(
-            "nothing tells the datatype of input `x`, so the numbers are sent as a text; `-i 'x:FP32={value}'` sends \
+            "the datatype of input `x` is unknown, so the numbers are sent as a text; `-i 'x:FP32={value}'` sends \
              them as numbers"
         )
     };
