@@ -54,7 +54,7 @@ fn devices(found: &FoundRuntime) -> Check {
     match setup::devices(found) {
         Ok(devices) if devices.is_empty() => {
             Check::new("devices", Status::Warn, "the runtime finds no device")
-                .hint("the plugins belong beside the library; `ovms setup` gets all of them")
+                .hint("the plugins belong next to the library; `ovms setup` gets all of them")
         }
         Ok(devices) => Check::new("devices", Status::Ok, setup::named(&devices).join(", ")),
         Err(failure) => Check::new("devices", Status::Warn, failure.message())

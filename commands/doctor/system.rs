@@ -250,7 +250,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     }
     if let Some(with) = speaks_tls(&options).await {
         let text = format!("{port} is in use by a server with TLS");
-        let hint = format!("look at it with --url {with}");
+        let hint = format!("check it with --url {with}");
         return Check::new(name, Status::Note, text)
             .details(described)
             .hint(hint);

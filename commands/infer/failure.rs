@@ -210,7 +210,7 @@ fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
     let is_known = all.iter().any(|known| known.eq_ignore_ascii_case(dtype));
     match shape {
         Some(shape) if is_known || dtype.is_empty() => Some(format!(
-            "`{shape}` is no shape, which is lengths with commas between them, such as 1,10"
+            "`{shape}` is not a shape; expected lengths separated by commas, such as 1,10"
         )),
         _ => Some(format!("`{dtype}` is none of {}", all.join(", "))),
     }
@@ -278,7 +278,7 @@ mod tests {
         ");
         for name in ["image::2x4", "image:fp32:2,"] {
             let text = mistaken_type(name, &names(&["size", "image"])).unwrap();
-            assert!(text.contains("` is no shape"), "{name}: {text}");
+            assert!(text.contains("` is not a shape"), "{name}: {text}");
         }
         assert_eq!(mistaken_type("imagine:FP32:x", &names(&["image"])), None);
         let error = InputError::Value {

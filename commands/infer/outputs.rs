@@ -117,7 +117,7 @@ pub(super) fn show(
         match named(&answer.outputs, name) {
             Some(tensor) => Ok((name, tensor)),
             None if answer.opaque.iter().any(|output| output.name == name) => {
-                let text = format!("output `{name}` has a type of its own, and is no array");
+                let text = format!("output `{name}` has a custom datatype, and is not an array");
                 Err(Failure::failed(text)
                     .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
             }

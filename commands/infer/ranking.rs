@@ -218,12 +218,12 @@ impl RankedOutput<'_> {
         let others = rows.filter(|(_, row)| row.is_empty()).count();
         Some(match (self.nans, empty, self.rows.len()) {
             (0, ..) if self.is_single => format!(
-                "note: output `{name}` has one number in each row, so that there is nothing to rank: without `--top` it is \
+                "note: output `{name}` has one number in each row, so there is nothing to rank: without `--top` it is \
                  shown as it is"
             ),
             (0, ..) if self.is_grid && !self.files.is_empty() => format!(
-                "note: output `{name}` of one image has {}, and each a ranking of its own; raw boxes, as those of YOLO, are \
-                 to be decoded before they have one",
+                "note: output `{name}` of one image has {}, each with its own ranking; raw boxes, as of YOLO, must \
+                 be decoded first",
                 counted(self.rows.len(), "row")
             ),
             (0, ..) => return None,

@@ -552,6 +552,6 @@ fn check_labels(name: &str, model: &ModelMetadata) -> Result<(), Failure> {
     let (name, found) = (visible(name), counted(found, "label"));
     let text = format!("model `{name}` has {found}, {}", expected.join(", "));
     Err(Failure::failed(text).hint(
-        "correct `labels.txt` beside the model on the server, or give other labels with --labels FILE",
+        "correct `labels.txt` next to the model on the server, or give other labels with --labels FILE",
     ))
 }

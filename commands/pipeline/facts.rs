@@ -218,7 +218,7 @@ impl<'a> ConfigurationFacts<'a> {
     /// Notes that a version is skipped for a lower one, if there is one.
     fn pass_over(&self, model: &ModelConfig, number: i64, reason: &str, last: bool) {
         let note = format!(
-            "version {number} of the model `{}` cannot be loaded, so that a lower one is served: \
+            "version {number} of the model `{}` cannot be loaded, so a lower one is served: \
              {reason}",
             model.name
         );

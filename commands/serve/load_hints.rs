@@ -23,7 +23,7 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
             "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
         )),
         ModelLoadError::Weights { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Some(format!("put {} beside the model, under that name", name(path)))
+            Some(format!("put {} next to the model, under that name", name(path)))
         }
         ModelLoadError::Unreadable { path, source } | ModelLoadError::Weights { path, source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied =>
@@ -56,11 +56,11 @@ fn of_text(text: &str) -> String {
     let output = maps.and_then(|(_, rest)| rest.split([';', ' ']).next());
     match output {
         Some(output) => format!(
-            "`{output}` is no tensor, but a list of maps or the like: skl2onnx writes tensors with \
+            "`{output}` is not a tensor, but a list of maps or similar: skl2onnx writes tensors with \
              `options={{\"zipmap\": False}}` (docs/serve.md, \"Models of scikit-learn\")"
         ),
         None if text.contains("externally stored data") => {
-            "the weights are in files beside it, one of which is incomplete: copy all files of one export".to_owned()
+            "the weights are in files next to it, one of which is incomplete: copy all files of one export".to_owned()
         }
         None => "check that the file is complete, for example by exporting it again".to_owned(),
     }
@@ -92,12 +92,12 @@ mod tests {
         for (text, expected) in [
             (
                 "Loading input model; Unsupported value_info type: output_probability",
-                "`output_probability` is no tensor, but a list of maps or the like: skl2onnx writes tensors with \
+                "`output_probability` is not a tensor, but a list of maps or similar: skl2onnx writes tensors with \
                  `options={\"zipmap\": False}` (docs/serve.md, \"Models of scikit-learn\")",
             ),
             (
                 "Invalid usage of method for externally stored data in file (m.onnx.data, offset: 0, data_length: 48)",
-                "the weights are in files beside it, one of which is incomplete: copy all files of one export",
+                "the weights are in files next to it, one of which is incomplete: copy all files of one export",
             ),
             (
                 "Error parsing element attribute at offset 748",

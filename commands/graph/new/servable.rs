@@ -87,7 +87,7 @@ pub(super) fn refuse_strings(
 /// Returns the inputs and outputs of a model of the configuration file.
 fn look(name: &str, config: &Path) -> Result<Ports, String> {
     if !config.exists() {
-        let text = "there is no configuration file yet that has it; name one with --config";
+        let text = "no configuration file has it yet; name one with --config";
         return Err(text.to_owned());
     }
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;

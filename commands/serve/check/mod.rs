@@ -386,7 +386,7 @@ impl Report {
             let verb = if commands.len() == 1 { "shows" } else { "show" };
             let commands = commands.join(" and ");
             self.hints
-                .push(format!("{commands} {verb} the lines that are meant"));
+                .push(format!("{commands} {verb} the lines in question"));
         }
     }
 

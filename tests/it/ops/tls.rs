@@ -578,7 +578,7 @@ fn a_doctor_sees_the_certificate_and_the_verdict() {
     let text = run.text();
     assert!(text.contains("is in use by a server with TLS"), "{text}");
     assert!(
-        text.contains("look at it with --url grpcs://127.0.0.1:"),
+        text.contains("check it with --url grpcs://127.0.0.1:"),
         "{text}"
     );
 }
