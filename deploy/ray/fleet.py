@@ -154,7 +154,7 @@ class Proxy:
         return max((number for (_, number), _ in self.rows("show servers state")), default=0)
 
     def busy(self, slot):
-        """Whether requests are under way on a server."""
+        """Whether requests are in flight on a server."""
         return any(int(row["scur"]) for (_, number), row in self.rows("show stat") if number == slot)
 
     def apply(self, wanted):
