@@ -211,7 +211,7 @@ fn refuse_version_of_model(name: Option<&OsString>, flags: &[OsString]) -> Resul
     };
     let number = number.filter(|number| number.parse::<u64>().is_ok());
     let (flag, number) = (&flags[place], number.unwrap_or("N"));
-    let text = format!("`{flag}` is the version of the program, and nothing is sent with it");
+    let text = format!("`{flag}` prints the version of the program; no request is sent");
     Err(Failure::usage(text).hint(format!(
         "`--model-version {number}` asks for a version of the model"
     )))
@@ -404,7 +404,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(infer::preset_meant(&error))
                 .may_hint(
                     variable.map(|name| {
-                        format!("the value is that of the environment variable {name}")
+                        format!("the value comes from the environment variable {name}")
                     }),
                 )
         }
@@ -527,8 +527,7 @@ fn one_by_one(error: &clap::Error) -> Option<String> {
         _ => false,
     };
     is_several.then(|| {
-        "repeat `-i` for each file, or give a pattern with the end of their names: `-i '@DIR/*.png'`"
-            .to_owned()
+        "repeat `-i` for each file, or give a quoted pattern: `-i '@DIR/*.png'`".to_owned()
     })
 }
 
@@ -581,7 +580,7 @@ fn in_place_of_end(error: &clap::Error) -> Option<String> {
             "omit `--start`: `--sequence` starts one; to continue one, add `--continue --sequence-id ID`"
         }
         (true, _) if has("--end") => {
-            "`--sequence` ends the sequence by itself, unless with `--no-end`"
+            "`--sequence` ends the sequence itself, unless `--no-end` is given"
         }
         (_, true) if has("--end") => {
             "`--end` is the last request of a sequence: leave out one of them"

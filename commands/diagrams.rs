@@ -88,7 +88,7 @@ impl DiagramArgs {
                     "cannot save to {}: found the ending .{ending}, expected .svg, .html, .json, .dot, or .mmd",
                     path.display()
                 );
-                let hint = "`--output FORMAT` chooses the format whatever the ending";
+                let hint = "`--output FORMAT` sets the format regardless of the ending";
                 Err(Failure::usage(text).hint(hint))
             }
             _ => Ok(()),
@@ -105,7 +105,7 @@ impl DiagramArgs {
         if self.format() != Format::Svg || names.len() <= 1 {
             return Ok(());
         }
-        let text = format!("an SVG file has one {kind}, and there are several: name one");
+        let text = format!("an SVG file holds one {kind}, and there are several: name one");
         let failure = Failure::usage(text);
         Err(names.fold(failure, |failure, name| failure.detail(name)))
     }
@@ -179,7 +179,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::cannot("write", path, error);
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
-            failure.hint(format!("make the folder {} first", folder.display()))
+            failure.hint(format!("create the folder {} first", folder.display()))
         }
         _ => failure,
     }
@@ -207,7 +207,7 @@ mod tests {
         };
         insta::assert_snapshot!(validate(None, "a/draw.PNG").unwrap_err(), @"
         error: cannot save to a/draw.PNG: found the ending .PNG, expected .svg, .html, .json, .dot, or .mmd
-        hint: `--output FORMAT` chooses the format whatever the ending
+        hint: `--output FORMAT` sets the format regardless of the ending
         ");
         assert_eq!(validate(Some(Format::Text), "draw.png"), Ok(()));
         for file in ["draw", "draw.txt", "draw.md", "draw.svg", ".hidden", "-"] {

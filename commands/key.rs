@@ -56,7 +56,8 @@ fn lines(key: &ApiKey, name: &str) -> String {
     // A text of TOML has the escapes of JSON.
     let name = serde_json::json!(name);
     format!(
-        "{}\n\n# For the file of `ovms serve --auth`; the client has the key itself, which is printed above.\n[[identity]]\nname = {name}\nkeys = [\"{}\"]\ninfer = [\"*\"]\n",
+        "{}\n\n# For the file of `ovms serve --auth`; the client needs the key itself, which is printed \
+         above.\n[[identity]]\nname = {name}\nkeys = [\"{}\"]\ninfer = [\"*\"]\n",
         key.text(),
         key.digest()
     )

@@ -71,7 +71,7 @@ pub(crate) fn write_into(
         |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     let written = fs::create_dir_all(folder)
-        .map_err(|error| Failure::cannot("make the folder", folder, &error))
+        .map_err(|error| Failure::cannot("create the folder", folder, &error))
         .and_then(|()| write_all(files, force));
     if written.is_err() {
         for folder in made {
@@ -121,6 +121,6 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn taken(path: &Path) -> Failure {
-    let text = format!("{} is there already", path.display());
-    Failure::failed(text).hint("choose another place, or replace it with --force")
+    let text = format!("{} already exists", path.display());
+    Failure::failed(text).hint("choose another place, or overwrite it with --force")
 }

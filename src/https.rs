@@ -18,7 +18,7 @@ const PROTOCOL: &[u8] = b"http/1.1";
 #[derive(Debug, thiserror::Error)]
 pub enum CertificatesError {
     /// The system has none where they are usually kept.
-    #[error("there are no certificates of authorities on this system")]
+    #[error("there are no CA certificates on this system")]
     None,
     /// The TLS library refuses its settings.
     #[error("TLS cannot be set up")]

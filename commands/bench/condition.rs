@@ -212,9 +212,7 @@ impl FailCondition {
 fn finding(figure: Figure, relation: Relation, limit: f64, level: &LevelReport) -> Option<String> {
     let at = level_name(level.concurrency, level.target_rate);
     let Some(value) = figure.of(level) else {
-        return Some(format!(
-            "{figure} has no value at {at}: nothing was answered"
-        ));
+        return Some(format!("{figure} has no value at {at}: no responses"));
     };
     let holds = match relation {
         Relation::Less => value < limit,
@@ -401,7 +399,7 @@ mod tests {
         let condition: FailCondition = "p50>1s".parse().unwrap();
         assert_eq!(
             condition.findings(&[dead], &[]),
-            ["p50 has no value at concurrency 1: nothing was answered"]
+            ["p50 has no value at concurrency 1: no responses"]
         );
     }
 }

@@ -54,7 +54,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     ),
     (
         &["--measurement-mode", "--measurement-request-count"],
-        "write `--interval TIME`: windows have a length of time, and no number of requests",
+        "write `--interval TIME`: windows are measured in time, not in requests",
     ),
     (
         &["--request-count", "-n", "--count", "--num-requests"],

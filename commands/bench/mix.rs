@@ -45,7 +45,7 @@ impl RequestMix {
                 "{place}: the requests up to here have more than {} MiB",
                 MAX_TENSORS >> 20
             );
-            return Err(Failure::failed(text).hint("a part of them will do"));
+            return Err(Failure::failed(text).hint("part of them is enough"));
         }
         self.requests.push(WeightedRequest { request, weight });
         self.places.push(place);

@@ -247,9 +247,8 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
     if let Some(length) = traffic.sequence {
         if length == 1 && api.is_tfs() {
             let failure = Failure::usage(format!("`--sequence 1` does not fit `--api {api}`"));
-            return Err(failure.hint(
-                "its requests can start a sequence or end it: two requests are the shortest one",
-            ));
+            return Err(failure
+                .hint("its requests can start or end a sequence, so the shortest one has two"));
         }
         return Ok(TrafficKind::Sequences {
             length: length as usize,
@@ -267,7 +266,7 @@ fn kind(traffic: &TrafficArgs, api: Api) -> Result<TrafficKind, Failure> {
             (Some(Responses::End), _) | (None, Api::KserveRest) => None,
             (Some(Responses::Count(count)), Api::KserveRest) => {
                 let text = format!("`--responses {count}` does not fit `--api {api}`");
-                let hint = "there each request has a stream of its own, which the server ends";
+                let hint = "each request has its own stream there, which the server ends";
                 return Err(Failure::usage(text).hint(hint));
             }
             (Some(Responses::Count(count)), _) => Some(count),
@@ -323,9 +322,12 @@ pub(super) fn read_report(path: &Path) -> Result<BenchReport, Failure> {
         }
     })?;
     let report: BenchReport = serde_json::from_str(&text).map_err(|error| {
-        Failure::failed(format!("{} is no report of `ovms bench`", path.display()))
-            .caused_by(&error)
-            .hint("`--save FILE` writes one")
+        Failure::failed(format!(
+            "{} is not a report of `ovms bench`",
+            path.display()
+        ))
+        .caused_by(&error)
+        .hint("`--save FILE` writes one")
     })?;
     if report.ovms_bench != FORM {
         let text = format!(
@@ -333,7 +335,7 @@ pub(super) fn read_report(path: &Path) -> Result<BenchReport, Failure> {
             path.display(),
             report.ovms_bench
         );
-        return Err(Failure::failed(text).hint("measure again with this program, and `--save`"));
+        return Err(Failure::failed(text).hint("measure again with `--save`"));
     }
     Ok(report)
 }
@@ -391,7 +393,7 @@ fn read_lines(path: &Path) -> Result<RequestLines, Failure> {
     }
     if text.len() as u64 > MAX_REQUESTS {
         let text = format!("{} has more than {MAX_REQUESTS} bytes", path.display());
-        return Err(Failure::failed(text).hint("a part of the recording will do"));
+        return Err(Failure::failed(text).hint("part of the recording is enough"));
     }
     strip_mark(&mut text);
     Ok(RequestLines {

@@ -40,8 +40,7 @@ const REACHED: f64 = 0.95;
 const DEVIATIONS: f64 = 3.0;
 
 /// Note on what the verdicts of a comparison do not cover.
-pub(super) const NOT_COVERED: &str = "note: intervals cover what varies within a run; noise from run to run and other load of the \
-    machine are not in them";
+pub(super) const NOT_COVERED: &str = "note: intervals cover variation within a run, not noise between runs or other load on the machine";
 
 /// Runs `ovms bench`.
 pub(crate) fn run(args: BenchArgs) -> Result<(), Failure> {
@@ -272,7 +271,7 @@ pub(super) fn found(findings: &[String]) -> Failure {
 pub(super) fn write(path: &Path, contents: String) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder)
-        .map_err(|error| Failure::cannot("make the folder", folder, &error))?;
+        .map_err(|error| Failure::cannot("create the folder", folder, &error))?;
     written_files::write(path, contents, true)
 }
 
@@ -286,7 +285,7 @@ async fn server_of(client: &Client) -> Option<String> {
 /// `--fail-if worse` passes it.
 pub(super) fn uncertain(report: &BenchReport, is_gated: bool) -> Vec<String> {
     let passed = match is_gated {
-        true => ", and `--fail-if worse` cannot tell and passes it",
+        true => ", and `--fail-if worse` passes it",
         false => "",
     };
     let warning = |it: &Comparison| {
@@ -333,7 +332,7 @@ fn notes(report: &BenchReport) -> Vec<String> {
         }
         if level.latency_us.is_none() && level.failed == 0 {
             notes.push(format!(
-                "note: nothing was answered at {at}: `--interval` has to be longer than a request takes"
+                "note: no responses at {at}: `--interval` must be longer than a request takes"
             ));
         }
         if let Some(target) = level.target_rate.filter(|it| is_behind(level, *it)) {
@@ -345,7 +344,7 @@ fn notes(report: &BenchReport) -> Vec<String> {
         }
         if level.client_load > BUSY_CLIENT {
             notes.push(format!(
-                "note: at {at} the client took {:.0} % of a processor, and may be what limits the load",
+                "note: at {at} the client took {:.0} % of a core, and may limit the load",
                 level.client_load * 100.0
             ));
         }
@@ -378,8 +377,8 @@ mod tests {
         let compared = Comparison::of(&before.levels[0], &after.levels[0]);
         after.comparison = vec![compared];
         insta::assert_snapshot!(uncertain(&after, false).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict; `--windows 10` in both runs narrows the intervals");
-        insta::assert_snapshot!(uncertain(&after, true).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict, and `--fail-if worse` cannot tell and passes it; `--windows 10` in both runs narrows the intervals");
-        insta::assert_snapshot!(notes(&after)[0], @"note: intervals cover what varies within a run; noise from run to run and other load of the machine are not in them");
+        insta::assert_snapshot!(uncertain(&after, true).join("\n"), @"warning: at concurrency 1 the comparison of p99 is too uncertain for a verdict, and `--fail-if worse` passes it; `--windows 10` in both runs narrows the intervals");
+        insta::assert_snapshot!(notes(&after)[0], @"note: intervals cover variation within a run, not noise between runs or other load on the machine");
     }
 
     #[test]
@@ -416,7 +415,7 @@ mod tests {
         open.client_load = 0.1;
         report.levels.push(open);
         insta::assert_snapshot!(notes(&report).join("\n"), @"
-        note: at concurrency 1 the client took 97 % of a processor, and may be what limits the load
+        note: at concurrency 1 the client took 97 % of a core, and may limit the load
         note: concurrency 4 is not stable after 3 windows; `--interval`, `--max-trials` and `--stability` give it more room
         note: the server answered 500 of 1000 requests a second
         ");

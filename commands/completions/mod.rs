@@ -148,7 +148,7 @@ fn write(shell: Shell, script: &[u8]) -> Result<(), Failure> {
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, script));
         written.map_err(|error| {
             Failure::cannot("write", &path, &error).hint(format!(
-                "may you write to that folder? The script goes to any file with: ovms \
+                "check the permissions of that folder, or write the script to another file: ovms \
                  completions {shell} > FILE"
             ))
         })?;
@@ -190,12 +190,12 @@ fn left(shell: Shell, path: &Path) -> String {
             format!(
                 "see that ~/.zshrc has these lines, in this order, and start a new shell:\n  \
                  fpath=({} $fpath)\n  autoload -Uz compinit && compinit\n\
-                 Oh My Zsh and the like call compinit themselves: there the first line alone goes\n\
+                 Oh My Zsh and the like call compinit themselves: then add only the first line,\n\
                  before the one that loads them.",
                 quoted(folder)
             )
         }
-        Shell::Fish => "nothing; fish has it at once".to_owned(),
+        Shell::Fish => "nothing; fish loads it at once".to_owned(),
         Shell::PowerShell => format!(
             "add this line to your profile, whose path is $PROFILE (on Linux \
              ~/.config/powershell/Microsoft.PowerShell_profile.ps1), and start a new shell:\n  . '{}'",

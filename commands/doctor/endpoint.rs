@@ -28,7 +28,7 @@ pub(super) fn checks(
     let Some(url) = url else {
         return match tls == ClientTlsOptions::default() {
             true => Ok(Vec::new()),
-            false => Err(Failure::usage("flags of TLS are for the server of `--url`")),
+            false => Err(Failure::usage("TLS flags need `--url`")),
         };
     };
     let is_rest = ["http://", "https://"].iter().any(|scheme| {
@@ -54,8 +54,8 @@ pub(super) fn checks(
         let read = ClientTls::new(tls.clone());
         options.tls = Some(read.map_err(|error| tls_failure(&error))?);
     } else if tls != ClientTlsOptions::default() {
-        let text = format!("flags of TLS do not fit the address {url}, which has none");
-        return Err(Failure::usage(text).hint("write grpcs:// or https:// before it"));
+        let text = format!("TLS flags do not fit the address {url}, which has no TLS");
+        return Err(Failure::usage(text).hint("use grpcs:// or https://"));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -166,7 +166,7 @@ fn completions() -> Check {
     let places = locations(&shell);
     if places.is_empty() {
         let text = match &*shell {
-            "" => "the shell is not known".to_owned(),
+            "" => "unknown shell".to_owned(),
             shell => format!("there are none for {shell}"),
         };
         return Check::new(NAME, Status::Note, text);

@@ -26,7 +26,7 @@ struct ListeningProcess {
 }
 
 impl PortHolder {
-    /// Finds who listens on a port; `None` if nobody does, or the system does not report it.
+    /// Finds who listens on a port; `None` if nobody does, or it is not known.
     pub(super) fn of(port: u16) -> Option<Self> {
         Self::below(Path::new("/proc"), port)
     }

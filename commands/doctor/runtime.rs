@@ -53,8 +53,8 @@ pub(super) fn all() -> Vec<Check> {
 fn devices(found: &FoundRuntime) -> Check {
     match setup::devices(found) {
         Ok(devices) if devices.is_empty() => {
-            Check::new("devices", Status::Warn, "the runtime knows no device")
-                .hint("the plugins belong beside the library; `ovms setup` gets all of them")
+            Check::new("devices", Status::Warn, "the runtime finds no device")
+                .hint("the plugins belong next to the library; `ovms setup` gets all of them")
         }
         Ok(devices) => Check::new("devices", Status::Ok, setup::named(&devices).join(", ")),
         Err(failure) => Check::new("devices", Status::Warn, failure.message())
@@ -100,7 +100,7 @@ pub(crate) fn probe() -> Result<(), Failure> {
 fn survey() -> Result<PythonSurvey, String> {
     let said = apart::run(["probe-python"], LIMIT)
         .map_err(|error| format!("cannot be started: {error}"))?
-        .ok_or_else(|| format!("no sign of work within {} s", LIMIT.as_secs()))?
+        .ok_or_else(|| format!("no response within {} s", LIMIT.as_secs()))?
         .success()?;
     // Modules that are imported at the start may print.
     let last = said.lines().next_back().unwrap_or_default();
@@ -117,7 +117,7 @@ pub(super) fn check() -> Check {
         Ok(reported) => reported,
         Err(reason) => {
             return Check::new(NAME, Status::Warn, reason)
-                .hint("Python nodes do not load; all else works without");
+                .hint("Python nodes cannot load; everything else works");
         }
     };
     let text = format!("Python {} for Python nodes", reported.version);

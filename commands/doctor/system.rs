@@ -105,7 +105,7 @@ fn memory() -> Check {
         Some(number * 1024)
     };
     let (Some(all), Some(free)) = (field("MemTotal:"), field("MemAvailable:")) else {
-        return Check::new("memory", Status::Note, "the system does not report it");
+        return Check::new("memory", Status::Note, "unknown");
     };
     let bounds = Bounds::of(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
     let mut text = format!("{} free of {}", BinaryBytes(free), BinaryBytes(all));
@@ -119,7 +119,7 @@ fn memory() -> Check {
     match least < MEMORY {
         false => Check::new("memory", Status::Ok, text),
         true => Check::new("memory", Status::Warn, text)
-            .hint("models may not load; a smaller --nireq and fewer streams take less"),
+            .hint("models may not load; reduce --nireq or the number of streams"),
     }
 }
 
@@ -250,7 +250,7 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     }
     if let Some(with) = speaks_tls(&options).await {
         let text = format!("{port} is in use by a server with TLS");
-        let hint = format!("look at it with --url {with}");
+        let hint = format!("check it with --url {with}");
         return Check::new(name, Status::Note, text)
             .details(described)
             .hint(hint);
@@ -258,13 +258,13 @@ async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {
     let other = tokio::time::timeout(LIMIT * 2, Client::other_api(&options)).await;
     let text = match other.ok().flatten() {
         Some(other) => format!("{port} is in use: what answers speaks {other}, not {api}"),
-        None => format!("{port} is in use by something that is no model server"),
+        None => format!("{port} is in use by something other than a model server"),
     };
     let check = Check::new(name, Status::Warn, text).details(described);
     check.hint(match holder.and_then(|it| it.process()) {
         Some(process) => format!("serve on another port with {flag}, or end process {process}"),
         None => format!(
-            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` shows who has this one"
+            "serve on another port with {flag}; `ss -ltnp 'sport = :{port}'` shows who uses this one"
         ),
     })
 }

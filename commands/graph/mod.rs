@@ -79,7 +79,7 @@ pub(crate) fn environment(named: Option<PathBuf>, has_report: bool) {
 pub(crate) fn note_waived(timeout: Option<Duration>) {
     if let Some(timeout) = timeout {
         ui::note(&format!(
-            "note: python_timeout_ms ({}) does not count at a terminal, where a `breakpoint()` may wait",
+            "note: python_timeout_ms ({}) is ignored at a terminal, where a `breakpoint()` may wait",
             timeout.as_millis()
         ));
     }

@@ -70,7 +70,7 @@ impl Found {
                     return Err(hints::explain(&error, "PATH"));
                 }
                 Err(_) => {
-                    unused.get_or_insert(format!("{shown} is no valid configuration file"));
+                    unused.get_or_insert(format!("{shown} is not a valid configuration file"));
                     continue;
                 }
             };
@@ -161,7 +161,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     }
     let shown = path.display();
     if let Some(name) = name {
-        let text = format!("{shown} is one graph, but `{name}` is named besides");
+        let text = format!("{shown} is a single graph, but the name `{name}` is given as well");
         return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
@@ -190,7 +190,7 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
 
 /// Returns the failure for a handler in the place of its graph, with the graph beside it.
 fn of_handler(path: &Path) -> Failure {
-    let failure = Failure::usage(format!("{} is a handler, and no graph", path.display()));
+    let failure = Failure::usage(format!("{} is a handler, not a graph", path.display()));
     let folder = folder_of(path);
     failure.hint(match folder.join(GRAPH).is_file() {
         true => format!("name its graph: `{}`", folder.display()),

@@ -116,6 +116,6 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
     let places = versions.map(|version| version.path().join("site-packages"));
     places.filter(|place| place.is_dir()).max().ok_or_else(|| {
         let text = format!("{} has no lib/python*/site-packages", folder.display());
-        Failure::failed(text).hint("it is marked as a virtual environment; make it again")
+        Failure::failed(text).hint("it is marked as a virtual environment; recreate it")
     })
 }

@@ -122,7 +122,7 @@ pub(super) fn foreign(
             Failure::new(FailureKind::Unreachable, text)
         }
         _ => {
-            let text = format!("what answers at {address} is no model server: it sends {found}");
+            let text = format!("the server at {address} is not a model server: it sends {found}");
             Failure::new(FailureKind::Unreachable, text).caused_by(error)
         }
     };
@@ -209,7 +209,7 @@ pub(super) fn of_graph(error: ClientError, api: Api) -> Failure {
         false => Api::KserveRest,
     };
     client(error).hint(format!(
-        "the server has it as a graph, and graphs have KServe's API only: `--api {other}`"
+        "it is a graph, and only the KServe API has graphs: `--api {other}`"
     ))
 }
 

@@ -223,8 +223,8 @@ fn left_out(body: &[u8]) -> String {
         .unwrap_or_default();
     let beginning = visible(beginning);
     format!(
-        "# The body, {size} KiB, is left out at a terminal: with `> request.sh` behind it, this `ovms infer` writes \
-         the whole command,\n# and `sh request.sh` sends it. It begins with {beginning}…\n"
+        "# The body, {size} KiB, is not shown at a terminal: `> request.sh` saves the whole command,\n# and `sh \
+         request.sh` sends it. It starts with {beginning}…\n"
     )
 }
 
@@ -410,11 +410,10 @@ mod tests {
             "1.0,".repeat(400_000)
         );
         let cut = curl(&call(json.as_bytes()), true);
-        let begin =
-            "# The body, 1563 KiB, is left out at a terminal: with `> request.sh` behind it";
+        let begin = "# The body, 1563 KiB, is not shown at a terminal: `> request.sh` saves";
         assert!(cut.starts_with(begin), "{cut}");
         assert!(
-            cut.contains("It begins with {\"inputs\":[{\"data\":[1.0,"),
+            cut.contains("It starts with {\"inputs\":[{\"data\":[1.0,"),
             "{cut}"
         );
         assert!(

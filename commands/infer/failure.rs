@@ -42,7 +42,7 @@ pub(crate) fn tls(error: &ClientTlsError) -> Failure {
     match error {
         ClientTlsError::File(error) => failure.may_hint(error.hint()),
         ClientTlsError::NoAuthorities => {
-            failure.hint("`--cacert` names a file with the authority of the server")
+            failure.hint("`--cacert` names a file with the CA of the server")
         }
         ClientTlsError::Setup(_) => failure,
     }
@@ -111,7 +111,7 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
         InputError::Pattern { source, .. } => failure
             .caused_by(&source)
             .hint("`*`, `?`, `**`, and `[a-z]` match; `[*]` is the character itself"),
-        InputError::FileSize(_) => failure.hint("a part of them will do"),
+        InputError::FileSize(_) => failure.hint("part of them is enough"),
         InputError::Turns { .. } => {
             failure.hint("give each input as many values as the others, or one that goes with all")
         }
@@ -119,8 +119,8 @@ pub(crate) fn input(error: InputError, model: Option<&str>) -> Failure {
             "`ffmpeg -i in.wav -ar {expected} -ac 1 out.wav` resamples it; the model's rate is that of `--sample-rate`"
         )),
         InputError::StdinTwice => failure.hint("give one JSON object of inputs by name"),
-        InputError::StdinEmpty => failure.hint("did the command before it fail?"),
-        InputError::StdinSize(_) => failure.hint("no server takes a request of that size"),
+        InputError::StdinEmpty => failure.hint("did the previous command fail?"),
+        InputError::StdinSize(_) => failure.hint("no server accepts a request of that size"),
         InputError::StdinBytes => {
             let failure =
                 failure.hint("`-i NAME:DTYPE:SHAPE=@-.bin` takes it as the bytes of a tensor");
@@ -210,7 +210,7 @@ fn mistaken_type(name: &str, known: &[String]) -> Option<String> {
     let is_known = all.iter().any(|known| known.eq_ignore_ascii_case(dtype));
     match shape {
         Some(shape) if is_known || dtype.is_empty() => Some(format!(
-            "`{shape}` is no shape, which is lengths with commas between them, such as 1,10"
+            "`{shape}` is not a shape; expected lengths separated by commas, such as 1,10"
         )),
         _ => Some(format!("`{dtype}` is none of {}", all.join(", "))),
     }
@@ -278,7 +278,7 @@ mod tests {
         ");
         for name in ["image::2x4", "image:fp32:2,"] {
             let text = mistaken_type(name, &names(&["size", "image"])).unwrap();
-            assert!(text.contains("` is no shape"), "{name}: {text}");
+            assert!(text.contains("` is not a shape"), "{name}: {text}");
         }
         assert_eq!(mistaken_type("imagine:FP32:x", &names(&["image"])), None);
         let error = InputError::Value {

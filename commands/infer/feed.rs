@@ -308,7 +308,7 @@ impl<'a> RequestFeed<'a> {
                     return match self.role {
                         Role::Steps if self.given == 0 => {
                             Err(Failure::failed("standard input has no samples")
-                                .hint("did the command before it fail?"))
+                                .hint("did the previous command fail?"))
                         }
                         Role::Steps | Role::Stream(_) => Ok(None),
                     };

@@ -30,15 +30,14 @@ pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeRep
             format!("if its port has no TLS, use `--url {plain}`"),
         ),
         TlsProblem::UnknownAuthority => (
-            format!("the certificate of {address} is of an authority that is not trusted here"),
-            "`--cacert FILE` names the authority that signed it; `--insecure` accepts any \
+            format!("the certificate of {address} is not signed by a trusted CA"),
+            "`--cacert FILE` names the CA that signed it; `--insecure` accepts any \
              certificate"
                 .to_owned(),
         ),
         TlsProblem::AuthorityItself => (
             format!(
-                "the certificate of {address} is marked as one of an authority, which a server's \
-                 must not be"
+                "the certificate of {address} is marked as a CA certificate, which a server certificate must not be"
             ),
             "make it with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`; \
              `--insecure` accepts any certificate"
@@ -75,30 +74,29 @@ pub(crate) fn handshake(problem: &TlsProblem, address: &Address) -> HandshakeRep
             format!(
                 "the certificate of {address} is signed with an algorithm that is not accepted here"
             ),
-            "sign it anew with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts \
+            "sign it again with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts \
              any certificate"
                 .to_owned(),
         ),
         TlsProblem::OtherPurpose => (
-            format!("the certificate of {address} is not one for servers"),
+            format!("the certificate of {address} is not a server certificate"),
             "make one with `extendedKeyUsage=serverAuth`, or without that extension; `--insecure` \
              accepts any certificate"
                 .to_owned(),
         ),
         TlsProblem::CertificateRequired => (
-            format!("the server at {address} asks for a certificate of the client"),
-            "give one of an authority that the server knows: `--cert FILE` and `--key FILE`"
+            format!("the server at {address} requires a client certificate"),
+            "give one that a CA of the server has signed: `--cert FILE` and `--key FILE`"
                 .to_owned(),
         ),
         TlsProblem::CertificateRefused => (
-            format!("the server at {address} does not accept the certificate of the client"),
-            "check that the certificate of `--cert` is of an authority that the server knows, and \
-             has not expired"
+            format!("the server at {address} rejected the client certificate"),
+            "check that `--cert` is signed by a CA that the server trusts, and has not expired"
                 .to_owned(),
         ),
         TlsProblem::NothingInCommon => (
             format!(
-                "{address} and this client have no version of TLS, cipher, or protocol (ALPN) in \
+                "{address} and this client have no TLS version, cipher, or protocol (ALPN) in \
                  common"
             ),
             "check that the port is that of the API: `grpcs://` for gRPC, `https://` for REST"
@@ -171,8 +169,8 @@ mod tests {
         hint: if its port has no TLS, use `--url http://models:8000`
         ");
         insta::assert_snapshot!(text(&TlsProblem::UnknownAuthority), @"
-        the certificate of https://models:8000 is of an authority that is not trusted here
-        hint: `--cacert FILE` names the authority that signed it; `--insecure` accepts any certificate
+        the certificate of https://models:8000 is not signed by a trusted CA
+        hint: `--cacert FILE` names the CA that signed it; `--insecure` accepts any certificate
         ");
         let names = ["a.example", "10.0.0.1"].map(str::to_owned).to_vec();
         insta::assert_snapshot!(text(&TlsProblem::OtherName { names }), @"
@@ -185,15 +183,15 @@ mod tests {
         ");
         insta::assert_snapshot!(text(&TlsProblem::UnsupportedSignature), @"
         the certificate of https://models:8000 is signed with an algorithm that is not accepted here
-        hint: sign it anew with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts any certificate
+        hint: sign it again with SHA-256 or better: SHA-1 and MD5 are too weak; `--insecure` accepts any certificate
         ");
         insta::assert_snapshot!(text(&TlsProblem::OtherPurpose), @"
-        the certificate of https://models:8000 is not one for servers
+        the certificate of https://models:8000 is not a server certificate
         hint: make one with `extendedKeyUsage=serverAuth`, or without that extension; `--insecure` accepts any certificate
         ");
         insta::assert_snapshot!(text(&TlsProblem::CertificateRequired), @"
-        the server at https://models:8000 asks for a certificate of the client
-        hint: give one of an authority that the server knows: `--cert FILE` and `--key FILE`
+        the server at https://models:8000 requires a client certificate
+        hint: give one that a CA of the server has signed: `--cert FILE` and `--key FILE`
         ");
     }
 }

@@ -171,7 +171,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
         // Flags go first, so it may be there and not be meant.
         match std::env::var(URL) {
             Ok(set) if set == url => failure.hint(format!(
-                "the environment variable {URL} has it; `--url` goes first"
+                "it comes from the environment variable {URL}; `--url` overrides it"
             )),
             _ => failure,
         }

@@ -96,7 +96,7 @@ pub(super) fn of_value(name: &str, problem: &ValueProblem) -> Option<String> {
         }
         ValueProblem::NotOfImages(_) => {
             format!(
-                "images are for inputs of 3 or 4 dimensions; `-i {name}=@FILE.npy` gives an array"
+                "images are for inputs of 3 or 4 dimensions; `-i {name}=@FILE.npy` sends an array"
             )
         }
         ValueProblem::Image {

@@ -117,12 +117,12 @@ pub(super) fn show(
         match named(&answer.outputs, name) {
             Some(tensor) => Ok((name, tensor)),
             None if answer.opaque.iter().any(|output| output.name == name) => {
-                let text = format!("output `{name}` has a type of its own, and is no array");
+                let text = format!("output `{name}` has a custom datatype, and is not an array");
                 Err(Failure::failed(text)
                     .hint("`--output raw` writes its bytes, `--output json` has them as `b64`"))
             }
             None => {
-                let text = format!("the server gave no output `{name}`");
+                let text = format!("the server returned no output `{name}`");
                 Err(Failure::failed(text))
             }
         }
@@ -217,7 +217,7 @@ pub(super) fn if_uneven(answer: &ClientResponse) -> Option<String> {
         .find(|(_, count)| *count != rows && *count != 1)?;
     let found = counted(*fewer, "row");
     Some(format!(
-        "note: output `{name}` has {found} and another one {rows}: its cells are empty behind them"
+        "note: output `{name}` has {found} and another one {rows}: its remaining cells are empty"
     ))
 }
 

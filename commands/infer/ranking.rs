@@ -218,17 +218,17 @@ impl RankedOutput<'_> {
         let others = rows.filter(|(_, row)| row.is_empty()).count();
         Some(match (self.nans, empty, self.rows.len()) {
             (0, ..) if self.is_single => format!(
-                "note: output `{name}` has one number in each row, so that there is nothing to rank: without `--top` it is \
+                "note: output `{name}` has one number in each row, so there is nothing to rank: without `--top` it is \
                  shown as it is"
             ),
             (0, ..) if self.is_grid && !self.files.is_empty() => format!(
-                "note: output `{name}` of one image has {}, and each a ranking of its own; raw boxes, as those of YOLO, are \
-                 to be decoded before they have one",
+                "note: output `{name}` of one image has {}, each with its own ranking; raw boxes, as of YOLO, must \
+                 be decoded first",
                 counted(self.rows.len(), "row")
             ),
             (0, ..) => return None,
             (_, Some(_), 1) => {
-                format!("note: all scores of output `{name}` are NaN, and have no rank")
+                format!("note: all scores of output `{name}` are NaN and not ranked")
             }
             (_, Some((row, _)), _) => {
                 let file = self.files.get(row);
@@ -238,12 +238,12 @@ impl RankedOutput<'_> {
                     others => format!(", and in {} more,", counted(others, "row")),
                 };
                 format!(
-                    "note: all scores of output `{name}` in row {row}{file}{more} are NaN, and have no rank"
+                    "note: all scores of output `{name}` in row {row}{file}{more} are NaN and not ranked"
                 )
             }
-            (1, None, _) => format!("note: 1 score of output `{name}` is NaN, and has no rank"),
+            (1, None, _) => format!("note: 1 score of output `{name}` is NaN and not ranked"),
             (nans, None, _) => {
-                format!("note: {nans} scores of output `{name}` are NaN, and have no rank")
+                format!("note: {nans} scores of output `{name}` are NaN and not ranked")
             }
         })
     }
@@ -437,7 +437,7 @@ mod tests {
            1      1    0.7
            2      2    0.1
         ");
-        assert_eq!(note, "note: 1 score of output `y` is NaN, and has no rank");
+        assert_eq!(note, "note: 1 score of output `y` is NaN and not ranked");
         let (table, note) = noted(&[1, 2], &[nan, nan], &[], &[]);
         insta::assert_snapshot!(table, @r"
         rank  index  score
@@ -445,7 +445,7 @@ mod tests {
         ");
         assert_eq!(
             note,
-            "note: all scores of output `y` are NaN, and have no rank"
+            "note: all scores of output `y` are NaN and not ranked"
         );
         let scores = [0.1, 0.7, nan, nan, nan, nan];
         let (table, note) = noted(
@@ -463,7 +463,7 @@ mod tests {
         ");
         assert_eq!(
             note,
-            "note: all scores of output `y` in row 1 (b.png), and in 1 row more, are NaN, and have no rank"
+            "note: all scores of output `y` in row 1 (b.png), and in 1 row more, are NaN and not ranked"
         );
     }
 

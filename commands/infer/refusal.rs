@@ -111,8 +111,8 @@ fn takes_any_size(message: &str, model: &ModelMetadata) -> bool {
 /// Returns the next step for images of several sizes in a batch.
 const fn of_sizes(takes_any: bool) -> &'static str {
     if takes_any {
-        "the model takes images of any size, so that nothing resizes them: send each in a request of its own, or resize them, \
-         as `magick IN.png -resize '640x480!' OUT.png` does"
+        "the model takes images of any size, so the server does not resize them: send each in its own request, or \
+         resize them, as `magick IN.png -resize '640x480!' OUT.png` does"
     } else {
         "a server resizes images where the batch has a bound: serve the model with `--batch-size 1:8` in place of -1; or \
          without `:BYTES`, `ovms infer` decodes and resizes them"

@@ -180,9 +180,7 @@ impl Job {
         model: &ModelMetadata,
     ) -> Result<Whole, Failure> {
         if self.ends_alone {
-            ui::note(
-                "note: no input was given: the last step has zeros, and the answer is to those",
-            );
+            ui::note("note: no input was given, so the last step has zeros");
         }
         let sent = Instant::now();
         let (answer, of) = match &self.sequence {
@@ -239,7 +237,7 @@ impl Job {
         let retries = matches!(&self.sequence, Some(Sequence::All(plan)) if plan.retries > 0);
         match retries && failure.kind() == FailureKind::Unreachable {
             true => failure.hint(
-                "`--retries` begins with the first step; `--wait 60` waits until a server that starts is ready",
+                "`--retries` starts with the first step; `--wait 60` waits for a server that is starting",
             ),
             false => failure,
         }
@@ -554,6 +552,6 @@ fn check_labels(name: &str, model: &ModelMetadata) -> Result<(), Failure> {
     let (name, found) = (visible(name), counted(found, "label"));
     let text = format!("model `{name}` has {found}, {}", expected.join(", "));
     Err(Failure::failed(text).hint(
-        "correct `labels.txt` beside the model on the server, or give other labels with --labels FILE",
+        "correct `labels.txt` next to the model on the server, or give other labels with --labels FILE",
     ))
 }

@@ -116,7 +116,7 @@ pub(super) fn save(
     }
     let saved = output::save_tensors(&answer.outputs, folder)
         .map_err(|error| Failure::cannot("save to", folder, &error))?;
-    let unsaved = |it: &Opaque| format!("`{}` has a type of its own: it is not saved.", it.name);
+    let unsaved = |it: &Opaque| format!("`{}` has a custom datatype: it is not saved.", it.name);
     let mut notes: Vec<String> = answer.opaque.iter().map(unsaved).collect();
     for Saved {
         output,

@@ -17,7 +17,7 @@ pub(super) fn none(address: &Address) -> Option<Failure> {
     if !path.exists() || is_socket(path) {
         return None;
     }
-    let text = format!("{} is no socket", path.display());
+    let text = format!("{} is not a socket", path.display());
     let hint = "`--url unix:PATH` names the socket of `ovms serve --grpc-unix-socket PATH` or `--rest-unix-socket PATH`";
     Some(Failure::new(FailureKind::Unreachable, text).hint(hint))
 }

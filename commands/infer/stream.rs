@@ -120,7 +120,7 @@ impl Plan {
         let source = match (&args.requests, of_stdin(inputs)?, axis) {
             (Some(_), Some(_), _) => {
                 return Err(Failure::usage("`--requests` does not fit `-i -`")
-                    .hint("either gives a request with each line"));
+                    .hint("either reads a request from each line"));
             }
             (None, Some(argument), None) => Origin::of_stdin(argument),
             (Some(path), None, None) => Origin::of_file(path),
@@ -337,8 +337,8 @@ impl Talk<'_> {
     fn left_out(&self) -> Option<Failure> {
         let lines = match self.unread.get() {
             0 => return None,
-            1 => "1 line is no request and was".to_owned(),
-            lines => format!("{lines} lines are no requests and were"),
+            1 => "1 line is not a request and was".to_owned(),
+            lines => format!("{lines} lines are not requests and were"),
         };
         Some(Failure::failed(format!(
             "{lines} not sent; {} sent",

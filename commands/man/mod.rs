@@ -85,7 +85,7 @@ fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command, Failure
             let names: Vec<&str> = visible(command).map(Command::get_name).collect();
             let failure = Failure::usage(text).hint_nearest(word, names.iter().copied());
             failure.hint(match names.is_empty() {
-                true => format!("`{path}` is a page without further ones"),
+                true => format!("`{path}` has no further pages"),
                 false => format!("`{path}` has: {}", names.join(", ")),
             })
         })?;

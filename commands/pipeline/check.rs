@@ -234,8 +234,8 @@ fn undeclared(
         let taken: Vec<String> = taken.collect();
         (!taken.is_empty()).then(|| {
             format!(
-                "the Python node `{}` declares no types and shapes, so that they were not compared with what takes \
-                 them: {}; `ovms pipeline run` shows them",
+                "the Python node `{}` declares no types and shapes, so they were not compared with the inputs that \
+                 take them: {}; `ovms pipeline run` shows them",
                 source.name,
                 taken.join("; ")
             )

@@ -162,7 +162,7 @@ impl<'a> ConfigurationFacts<'a> {
     ) -> Result<VersionLookup, MissingModel> {
         let base_path = &model.base_path;
         if !self.reads_models {
-            let reason = "models are not to be read";
+            let reason = "models are not read";
             return Ok(VersionLookup::Unknown(reason.to_owned()));
         }
         if storage::is_remote(base_path) {
@@ -218,7 +218,7 @@ impl<'a> ConfigurationFacts<'a> {
     /// Notes that a version is skipped for a lower one, if there is one.
     fn pass_over(&self, model: &ModelConfig, number: i64, reason: &str, last: bool) {
         let note = format!(
-            "version {number} of the model `{}` cannot be loaded, so that a lower one is served: \
+            "version {number} of the model `{}` cannot be loaded, so a lower one is served: \
              {reason}",
             model.name
         );
@@ -395,7 +395,7 @@ impl Sources for ConfigurationFacts<'_> {
         let path = self.path(library);
         let path = path.ok_or_else(|| CustomError::Library(names()))?;
         if !self.runs_custom_nodes {
-            let reason = "custom nodes are not to be run";
+            let reason = "custom nodes are not run";
             return Err(CustomError::NotLooked(reason.to_owned()));
         }
         if is_handler(path) {

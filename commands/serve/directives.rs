@@ -296,7 +296,7 @@ fn refused(path: &Path, error: &EditError) -> Failure {
         }
         EditError::Occupied(_) => failure.hint("remove it first with --remove-from-config"),
         EditError::Syntax(_) | EditError::NoList => {
-            failure.hint("`ovms serve --check --config-path FILE` reports what is wrong with it")
+            failure.hint("`ovms serve --check --config-path FILE` shows what is wrong with it")
         }
     }
 }

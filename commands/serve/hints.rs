@@ -41,16 +41,15 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
              or set it to a number from 1 to {cores}"
         )),
         FlagError::FileAndParameters => {
-            failure.hint("write them into the file, at the model that they are for")
+            failure.hint("set them in the file, in the entry of the model")
         }
         FlagError::FolderAndParameters { .. } => failure.hint(
-            "write the settings into the file, at the model that they are for; or name what is in the folder, \
-             model by model",
+            "set them in the file, in the entry of the model; or name the models in the folder one by one",
         ),
         FlagError::PortsUnset => {
             failure.hint(
-                "give --port for gRPC, --rest-port for REST, or both, where 0 is none and no free one is chosen; \
-                 --grpc-unix-socket and --rest-unix-socket do as well",
+                "give --port for gRPC, --rest-port for REST, or both (0 disables a port); --grpc-unix-socket or \
+                 --rest-unix-socket work as well",
             )
         }
         FlagError::TlsPair("tls_cert", _) => {
@@ -60,7 +59,7 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             failure.hint("give --tls-cert FILE with the certificate of the key, in PEM")
         }
         FlagError::TlsPair(given, "tls_cert") => failure.hint(format!(
-            "give --tls-cert FILE and --tls-key FILE, which turn TLS on, or leave out --{}",
+            "give --tls-cert FILE and --tls-key FILE, to enable TLS, or omit --{}",
             given.replace('_', "-")
         )),
         FlagError::TlsPair(given, port) => failure.hint(format!(
@@ -69,15 +68,14 @@ pub(super) fn of_flags(error: &FlagError) -> Failure {
             given.replace('_', "-")
         )),
         FlagError::ClientAuthWithoutCa => failure.hint(
-            "give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off",
+            "give --tls-client-ca FILE with the CA of the client certificates, or --tls-client-auth off",
         ),
         FlagError::TlsNowhere => failure.hint(
             "give a --port or --rest-port, and leave out --grpc-tls=false and --rest-tls=false; Unix sockets have no TLS",
         ),
         FlagError::SequenceStore(error) => failure.may_hint(error.hint()),
         FlagError::NotStateful | FlagError::NeedsStateful(_) => failure.hint(
-            "add --stateful; with --config-path, write both into the file, at the model that they \
-             are for",
+            "add --stateful; with --config-path, set both in the file, in the entry of the model",
         ),
         FlagError::MetricsTwice => failure.hint(
             "leave out --metrics-enable, or take `monitoring` out of the file, which has the list of families as well",
@@ -135,7 +133,7 @@ pub(super) fn of_path(error: &PathError) -> Failure {
             "rename one of them, or give both a name in a file for --config-path".to_owned(),
         ),
         PathError::OneName(_) => {
-            Some("leave it out: each model has the name of its file or folder".to_owned())
+            Some("omit it: each model is named after its file or folder".to_owned())
         }
     })
 }
@@ -203,7 +201,8 @@ fn of_unix_socket(path: &Path, error: &UnixSocketError) -> Option<String> {
     let folder = path.parent().unwrap_or(path).display();
     Some(match error {
         UnixSocketError::TooLong(_) => {
-            "the system takes no longer one; choose a shorter path, such as below /run".to_owned()
+            "the path is too long for the system; choose a shorter one, such as below /run"
+                .to_owned()
         }
         UnixSocketError::NotASocket(_) => format!(
             "remove {} if nobody needs it, or choose another path",

@@ -23,7 +23,7 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
             "fix or leave out {key} in plugin_config; its keys are properties of OpenVINO"
         )),
         ModelLoadError::Weights { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Some(format!("put {} beside the model, under that name", name(path)))
+            Some(format!("put {} next to the model, under that name", name(path)))
         }
         ModelLoadError::Unreadable { path, source } | ModelLoadError::Weights { path, source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied =>
@@ -35,7 +35,7 @@ pub(crate) fn of_load(error: &ModelLoadError) -> Option<String> {
             if operators.iter().any(|it| it.starts_with(CLASSICAL)) =>
         {
             Some(
-                "operators of ai.onnx.ml are not there: export the scores of a linear model or neural network of \
+                "operators of ai.onnx.ml are not supported: export the scores of a linear model or neural network of \
                  scikit-learn without them (docs/serve.md, \"Models of scikit-learn\"), or run the model in a \
                  Python node (docs/graphs.md)"
                     .to_owned(),
@@ -56,13 +56,13 @@ fn of_text(text: &str) -> String {
     let output = maps.and_then(|(_, rest)| rest.split([';', ' ']).next());
     match output {
         Some(output) => format!(
-            "`{output}` is no tensor, but a list of maps or the like: skl2onnx writes tensors with \
+            "`{output}` is not a tensor, but a list of maps or similar: skl2onnx writes tensors with \
              `options={{\"zipmap\": False}}` (docs/serve.md, \"Models of scikit-learn\")"
         ),
         None if text.contains("externally stored data") => {
-            "the weights are in files beside it, of which one is not whole: copy all files of one export".to_owned()
+            "the weights are in files next to it, one of which is incomplete: copy all files of one export".to_owned()
         }
-        None => "check that the file is whole, for example by exporting it again".to_owned(),
+        None => "check that the file is complete, for example by exporting it again".to_owned(),
     }
 }
 
@@ -92,16 +92,16 @@ mod tests {
         for (text, expected) in [
             (
                 "Loading input model; Unsupported value_info type: output_probability",
-                "`output_probability` is no tensor, but a list of maps or the like: skl2onnx writes tensors with \
+                "`output_probability` is not a tensor, but a list of maps or similar: skl2onnx writes tensors with \
                  `options={\"zipmap\": False}` (docs/serve.md, \"Models of scikit-learn\")",
             ),
             (
                 "Invalid usage of method for externally stored data in file (m.onnx.data, offset: 0, data_length: 48)",
-                "the weights are in files beside it, of which one is not whole: copy all files of one export",
+                "the weights are in files next to it, one of which is incomplete: copy all files of one export",
             ),
             (
                 "Error parsing element attribute at offset 748",
-                "check that the file is whole, for example by exporting it again",
+                "check that the file is complete, for example by exporting it again",
             ),
         ] {
             assert_eq!(of_text(text), expected);

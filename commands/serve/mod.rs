@@ -308,11 +308,11 @@ fn warn_of_key(settings: &ServerSettings, has_identities: bool) {
     };
     if has_identities {
         tracing::warn!(
-            "--auth and {source} both read the header `authorization`, so that POST requests below /v3 pass with a \
-             key only that is in both; {fix}: --auth guards /v3 as well"
+            "--auth and {source} both read the header `authorization`, so POST requests below /v3 need a key that is \
+             in both; {fix}: --auth guards /v3 as well"
         );
     } else {
-        tracing::info!("{source} is for /v3 alone; --auth has keys and rights for all paths");
+        tracing::info!("{source} is for /v3 only; --auth has keys and rights for all paths");
     }
 }
 
@@ -332,8 +332,8 @@ fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
         && !has_identities
     {
         tracing::warn!(
-            "other machines can reach {} over TLS without a certificate of their own, and use or reload what \
-             is served; --auth names those who may, and --tls-client-ca their authority",
+            "other machines can reach {} over TLS without a client certificate, and use or reload what is served; \
+             restrict them with --auth or --tls-client-ca",
             over_tls.join(", ")
         );
     }
@@ -346,7 +346,7 @@ fn warn_of_strangers(listeners: &Listeners, settings: &ServerSettings) {
     } else if !reachable.is_empty() {
         tracing::warn!(
             "other machines can reach {} without a key or TLS, and use or reload what is served \
-             (--api-key-file guards /v3 alone); bind 127.0.0.1, give --auth and --tls-cert, or put \
+             (--api-key-file guards only /v3); bind 127.0.0.1, give --auth and --tls-cert, or put \
              a proxy in front",
             reachable.join(", ")
         );
@@ -406,7 +406,7 @@ fn signal(temporary: Option<PathBuf>, hangup: bool) -> Result<impl Future<Output
                 _ = terminate.recv() => if began.elapsed() > TOGETHER { break },
             }
         }
-        tracing::warn!("second signal; ending at once");
+        tracing::warn!("second signal: exiting at once");
         ui::clear_foot();
         if let Some(folder) = temporary {
             let _ = fs::remove_dir_all(folder);

@@ -64,12 +64,12 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
             Failure::cannot("write to", dir, &error).hint("name another folder with --dir")
         })?;
     let shown = dir.display();
-    let progress = Progress::start(&format!("making a virtual environment in {shown}"));
+    let progress = Progress::start(&format!("creating a virtual environment in {shown}"));
     make_venv(dir, python)?;
     let python = dir.join("bin/python");
-    progress.say("getting pip");
+    progress.say("installing pip");
     run_pip(dir, &python, &["--upgrade"], PIP, &progress)?;
-    progress.say(&format!("getting OpenVINO {PINNED_VERSION}"));
+    progress.say(&format!("installing OpenVINO {PINNED_VERSION}"));
     // Files that a broken-off installation left may look whole.
     let how = match again {
         true => "--force-reinstall",
@@ -96,7 +96,7 @@ fn check_python(python: &Path) -> Result<(), Failure> {
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() || text.trim().is_empty() {
-        return Err(Failure::system(format!("`{shown}` is no Python that runs")).hint(INSTALL));
+        return Err(Failure::system(format!("`{shown}` is not a working Python")).hint(INSTALL));
     }
     let mut numbers = text
         .split_whitespace()
@@ -119,7 +119,7 @@ fn make_venv(dir: &Path, python: &Path) -> Result<(), Failure> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let last = last_line(&said);
-    let failure = Failure::system(format!("cannot make a virtual environment: {last}"));
+    let failure = Failure::system(format!("cannot create a virtual environment: {last}"));
     Err(match said.contains("ensurepip") {
         true => failure.hint("Python lacks its venv package; on Debian: apt install python3-venv"),
         false => failure,
@@ -159,10 +159,8 @@ fn run_pip(
     let said = String::from_utf8_lossy(&output.stderr);
     let (packages, error) = (packages(requirements).join(" "), last_error(&said));
     let text = format!("pip cannot install {packages}: {error}");
-    Err(Failure::failed(text).hint(
-        "check the network and pip's configuration, then run `ovms setup` again; it goes on where it \
-         was",
-    ))
+    Err(Failure::failed(text)
+        .hint("check the network and pip's configuration, then run `ovms setup` again; it resumes"))
 }
 
 /// Shows a line of pip: `Progress 1 of 2` in bytes, or the current step.

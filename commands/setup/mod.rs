@@ -172,12 +172,12 @@ pub(crate) fn probe_apart(found: &FoundRuntime) -> Result<String, Failure> {
     let library = found.library.display();
     let Some(said) = apart::run(probe_command(found), PROBE)? else {
         let seconds = PROBE.as_secs();
-        let text = format!("{library} shows no sign of work within {seconds} s");
+        let text = format!("{library} does not respond within {seconds} s");
         return Err(Failure::system(text));
     };
     Err(Failure::system(match said.stderr.trim() {
         _ if said.status.success() => return Ok(said.stdout.trim().to_owned()),
-        "" => format!("{library} ends the process: {}", said.status),
+        "" => format!("{library} crashes the process: {}", said.status),
         _ => said.reason(),
     }))
 }
@@ -229,7 +229,7 @@ pub(crate) fn explain(error: &RuntimeError) -> Failure {
     let failure = Failure::system(error.to_string());
     match error {
         RuntimeError::Missing => {
-            failure.hint("run `ovms setup`; it finds one, or installs one for you alone")
+            failure.hint("run `ovms setup`; it finds one, or installs one for you")
         }
         RuntimeError::InstallDir(_) => failure
             .hint("unset OPENVINO_INSTALL_DIR, or point it to a folder made by `ovms setup --dir`"),

@@ -63,7 +63,7 @@ pub enum KeySetError {
     #[error("the key set has more than {MAX_SET} bytes")]
     Size,
     /// Contents that are no JSON, or no key set.
-    #[error("the key set is no JSON with a list of `keys`")]
+    #[error("the key set is not JSON with a list of `keys`")]
     Json(#[source] serde_json::Error),
     /// None of its keys verifies signatures.
     #[error("the key set has no public key of RSA, EC (P-256, P-384), or Ed25519 for signatures")]
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn what_is_no_key_set_is_refused() {
         let refused = |text: &str| chain(&parse(text.as_bytes()).unwrap_err());
-        insta::assert_snapshot!(refused("x"), @"the key set is no JSON with a list of `keys`: expected value at line 1 column 1");
-        insta::assert_snapshot!(refused("{}"), @"the key set is no JSON with a list of `keys`: missing field `keys` at line 1 column 2");
+        insta::assert_snapshot!(refused("x"), @"the key set is not JSON with a list of `keys`: expected value at line 1 column 1");
+        insta::assert_snapshot!(refused("{}"), @"the key set is not JSON with a list of `keys`: missing field `keys` at line 1 column 2");
         insta::assert_snapshot!(refused(r#"{"keys":[{"kty":"oct","k":"eA"}]}"#), @"the key set has no public key of RSA, EC (P-256, P-384), or Ed25519 for signatures");
         assert!(refused(&" ".repeat(2 << 20)).contains("more than 1048576 bytes"));
     }

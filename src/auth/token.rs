@@ -34,7 +34,7 @@ pub(super) struct Issuer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenRefusal {
     /// Text that cannot be read as a token.
-    #[error("the token is no JWT that can be read")]
+    #[error("the token is not a readable JWT")]
     Malformed,
     /// Issuer that is none of those in the file.
     #[error("the token is of another issuer")]

@@ -58,7 +58,7 @@ pub enum Family {
     SequencesStored,
     /// Python workers that have died.
     WorkerDeaths,
-    /// Python workers that have started anew.
+    /// Python workers that have restarted.
     WorkerRestarts,
     /// Runs of a node of a pipeline or graph.
     NodeTime,
@@ -133,7 +133,7 @@ const TABLE: [Entry; 35] = {
     (F::SequencesMoved, "ovms_sequences_moved", Counter, true, "Number of sequences whose state was left to the store alone or to another server."),
     (F::SequencesStored, "ovms_sequences_stored", Gauge, true, "Number of live sequences of a stateful model in the store, of all servers."),
     (F::WorkerDeaths, "ovms_python_worker_deaths", Counter, true, "Number of Python workers of a graph or a DAG that have died."),
-    (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have started anew."),
+    (F::WorkerRestarts, "ovms_python_worker_restarts", Counter, true, "Number of Python workers of a graph or a DAG that have restarted."),
     (F::NodeTime, "ovms_node_time_us", Histogram, false, "Running time of a node of a pipeline or a graph."),
     (F::CertificateExpiry, "ovms_tls_certificate_expiry_timestamp_seconds", Gauge, true, "Time at which the TLS certificate expires, in seconds since 1970."),
     (F::RequestsLimited, "ovms_requests_limited", Counter, true, "Number of requests rejected because of a limit of their client."),

@@ -185,10 +185,10 @@ pub fn inspect(
     catch_unwind(AssertUnwindSafe(inspect)).unwrap_or(Err(VersionFailure::Panicked))
 }
 
-const REMEMBERS_NOTHING: &str = "served as stateful, and has no variables: its sequences remember nothing; leave stateful \
-                                 out, or export the model with its state as variables of OpenVINO IR";
+const REMEMBERS_NOTHING: &str = "served as stateful, but has no variables, so its sequences keep no state; omit stateful, \
+                                 or export the model with its state as variables of OpenVINO IR";
 
-const SHARES_STATE: &str = "has variables, and is not served as stateful: requests of all clients change the same state; \
+const SHARES_STATE: &str = "has variables, but is not served as stateful: requests of all clients change the same state; \
                             set stateful for sequences";
 
 /// Returns what to say of other models in the folder of a version, if nothing chooses between them.

@@ -472,11 +472,11 @@ impl Shared {
                     let error = chain(error);
                     tracing::warn!(
                         model = self.model,
-                        "a batch of {rows} rows failed where each of its requests runs, so that there \
-                         are no more batches of this model: {error}"
+                        "a batch of {rows} rows failed although each of its requests runs alone, so this model has \
+                         no more batches: {error}"
                     );
                     let reason = format!(
-                        "a batch of {rows} rows failed where each of its requests runs: {error}"
+                        "a batch of {rows} rows failed although each of its requests runs alone: {error}"
                     );
                     let _ = rules.off.set(reason.into());
                 }

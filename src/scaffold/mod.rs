@@ -56,7 +56,7 @@ pub struct ScaffoldServable {
 pub enum ScaffoldError {
     /// A node that cannot be called so.
     #[error(
-        "`{}` cannot be the name of a node: expected lower case letters, digits and `_`, a letter first",
+        "`{}` cannot be the name of a node: expected lower case letters, digits and `_`, starting with a letter",
         .0.escape_debug()
     )]
     Node(String),

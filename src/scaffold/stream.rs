@@ -25,7 +25,7 @@ pub struct ScaffoldStream {
 pub enum StreamError {
     /// A name that streams cannot have.
     #[error(
-        "`{}` cannot be the name of a stream: expected lower case letters, digits and `_`, no digit first",
+        "`{}` cannot be the name of a stream: expected lower case letters, digits and `_`, not starting with a digit",
         .0.escape_debug()
     )]
     Name(String),

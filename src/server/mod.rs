@@ -345,7 +345,7 @@ pub async fn serve(
     if tokio::time::timeout(limit, engine.idle()).await.is_err() {
         tracing::warn!(
             requests = engine.requests_in_flight(),
-            "the time to stop is over; leaving requests unanswered"
+            "the shutdown timeout has passed; leaving requests unanswered"
         );
         engine.give_up_streams();
     }

@@ -34,7 +34,7 @@ pub enum UnixSocketError {
     #[error("the path has {0} bytes; expected {MAX_PATH} at most")]
     TooLong(usize),
     /// Something else is at the path.
-    #[error("the path is taken by {0}, which is no socket")]
+    #[error("the path is taken by {0}, which is not a socket")]
     NotASocket(&'static str),
     /// A process listens on the socket.
     #[error("another process listens on it")]
@@ -291,7 +291,7 @@ mod tests {
         fs::write(path("file"), "x").unwrap();
         fs::create_dir(path("folder")).unwrap();
         symlink("file", path("link")).unwrap();
-        let taken = |name: &str| format!("the path is taken by a {name}, which is no socket");
+        let taken = |name: &str| format!("the path is taken by a {name}, which is not a socket");
         assert_eq!(refused(&path("file")), taken("file"));
         assert_eq!(refused(&path("folder")), taken("folder"));
         assert_eq!(refused(&path("link")), taken("symbolic link"));

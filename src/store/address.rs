@@ -87,15 +87,15 @@ const OTHER_SCHEMES: [(&[&str], &str); 5] = [
     ),
     (
         &["redis-sentinel", "redis+sentinel", "sentinel"],
-        "Sentinel is not asked: write redis://HOST:PORT of the primary, or of an address that follows it",
+        "Sentinel is not supported: write redis://HOST:PORT of the primary, or of an address that follows it",
     ),
     (
         &["unix", "redis+unix", "redis-socket", "valkey+unix"],
-        "Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT",
+        "Redis is only reached over TCP, not over a Unix socket: write redis://localhost:PORT",
     ),
     (
         &["memory", "mem", "none"],
-        "leave sequence_store out, and sequences are in the memory of the server",
+        "omit sequence_store to keep sequences in the memory of the server",
     ),
 ];
 
@@ -325,12 +325,12 @@ mod tests {
         redis+tls://h: write rediss:// for TLS
         redis+ssl://:secret@h: write rediss:// for TLS
         redis-cluster://h:1: write redis://NODE1,redis://NODE2 for a cluster, or redis://NODE?cluster=true
-        redis+sentinel://h/mymaster: Sentinel is not asked: write redis://HOST:PORT of the primary, or of an address that follows it
-        unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
-        redis+unix:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
-        UNIX:///run/redis.sock: Redis is reached by TCP alone, not by a Unix socket: write redis://localhost:PORT
+        redis+sentinel://h/mymaster: Sentinel is not supported: write redis://HOST:PORT of the primary, or of an address that follows it
+        unix:///run/redis.sock: Redis is only reached over TCP, not over a Unix socket: write redis://localhost:PORT
+        redis+unix:///run/redis.sock: Redis is only reached over TCP, not over a Unix socket: write redis://localhost:PORT
+        UNIX:///run/redis.sock: Redis is only reached over TCP, not over a Unix socket: write redis://localhost:PORT
         redis://a,unix:///b: 
-        memory://: leave sequence_store out, and sequences are in the memory of the server
+        memory://: omit sequence_store to keep sequences in the memory of the server
         h:6379: write redis://h:6379 for Redis
         localhost: write redis://localhost:6379 for Redis, or file:///FOLDER for a folder
         redis:h: write redis://h:6379 for Redis

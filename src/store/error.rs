@@ -26,7 +26,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another kind of server.
-    #[error("{address} does not answer as Redis does; is it the port of something else?")]
+    #[error("{address} does not speak the protocol of Redis; is the port right?")]
     Foreign {
         /// Address of the store, without a password.
         address: String,

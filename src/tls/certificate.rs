@@ -59,7 +59,7 @@ impl CertificateFacts {
 
     /// Returns why clients refuse it as that of a server, whoever has signed it; `None` if nothing is in the way.
     pub fn unfit(&self) -> Option<String> {
-        let authority = (self.is_authority).then_some("is marked as one of an authority (CA:TRUE)");
+        let authority = (self.is_authority).then_some("is marked as a CA certificate (CA:TRUE)");
         let nameless = (self.names.is_empty()).then_some("has no subject alternative names");
         let reasons: Vec<&str> = authority.into_iter().chain(nameless).collect();
         (!reasons.is_empty()).then(|| {
@@ -176,9 +176,9 @@ mod tests {
         ];
         let reasons: Vec<String> = reasons.into_iter().map(Option::unwrap).collect();
         insta::assert_snapshot!(reasons.join("\n"), @"
-        is marked as one of an authority (CA:TRUE), so that clients such as `ovms infer` refuse it
+        is marked as a CA certificate (CA:TRUE), so that clients such as `ovms infer` refuse it
         has no subject alternative names, so that clients such as `ovms infer` refuse it
-        is marked as one of an authority (CA:TRUE) and has no subject alternative names, so that clients such as `ovms infer` refuse it
+        is marked as a CA certificate (CA:TRUE) and has no subject alternative names, so that clients such as `ovms infer` refuse it
         ");
     }
 

@@ -62,7 +62,7 @@ pub enum ClientTlsError {
     #[error(transparent)]
     File(#[from] TlsFileError),
     /// The system has no authorities where they are usually kept.
-    #[error("there are no certificates of authorities on this system")]
+    #[error("there are no CA certificates on this system")]
     NoAuthorities,
     /// The TLS library refuses its settings.
     #[error("TLS cannot be set up")]

@@ -63,7 +63,7 @@ pub enum TlsFileReason {
     #[error("the first certificate cannot be decoded")]
     Certificate(#[source] der::Error),
     /// None of its certificates can be those of authorities.
-    #[error("found no certificate of an authority that can be decoded")]
+    #[error("found no CA certificate that can be decoded")]
     Authorities,
     /// The key belongs to another certificate.
     #[error("the key is not that of the certificate in {}", .0.display())]
@@ -240,7 +240,7 @@ mod tests {
         write(&cert[..cert.len() / 2]);
         assert!(text(chain("--tls-cert", &path), &path).contains("the PEM text is damaged"));
         write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
-        insta::assert_snapshot!(text(roots("--tls-client-ca", &path), &path), @"cannot use --tls-client-ca FILE: found no certificate of an authority that can be decoded / ");
+        insta::assert_snapshot!(text(roots("--tls-client-ca", &path), &path), @"cannot use --tls-client-ca FILE: found no CA certificate that can be decoded / ");
         fs::remove_file(&path).unwrap();
         insta::assert_snapshot!(text(chain("--tls-cert", &path), &path), @"cannot use --tls-cert FILE: cannot read the file: No such file or directory (os error 2) / check the path");
     }

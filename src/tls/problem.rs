@@ -46,7 +46,7 @@ pub enum TlsProblem {
     OtherPurpose,
     /// The server wants a certificate of the client.
     CertificateRequired,
-    /// The server does not accept the certificate of the client.
+    /// The server rejected the client certificate.
     CertificateRefused,
     /// There is no version or cipher that both ends have, or no protocol (ALPN).
     NothingInCommon,

@@ -30,11 +30,11 @@ const SENTENCES: [(&str, &str); 3] = [
     ),
     (
         "UnsupportedSignatureAlgorithmForPublicKey",
-        "it is signed with another algorithm than that of the key of its authority",
+        "it is signed with another algorithm than that of its CA's key",
     ),
     (
         "CaUsedAsEndEntity",
-        "one of an authority is used as that of a server",
+        "a CA certificate is used as a server certificate",
     ),
 ];
 
@@ -167,7 +167,7 @@ mod tests {
             signature_algorithm_id: vec![42],
             public_key_algorithm_id: vec![43],
         };
-        insta::assert_snapshot!(said(other), @"invalid peer certificate: it is signed with another algorithm than that of the key of its authority");
+        insta::assert_snapshot!(said(other), @"invalid peer certificate: it is signed with another algorithm than that of its CA's key");
         insta::assert_snapshot!(said(CertificateError::UnknownIssuer), @"invalid peer certificate: unknown issuer");
         let authority = std::io::Error::other("x");
         let authority = CertificateError::Other(OtherError(Arc::new(authority)));
@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 "tls: InvalidCertificate(Other(OtherError(CaUsedAsEndEntity))): invalid peer certificate: UnknownIssuer",
-                "tls: invalid peer certificate: one of an authority is used as that of a server: \
+                "tls: invalid peer certificate: a CA certificate is used as a server certificate: \
                  invalid peer certificate: unknown issuer",
             ),
             (

@@ -113,15 +113,15 @@ impl SpanExporter for WatchedExporter {
         match &sent {
             Ok(()) => {
                 if self.is_failing.swap(false, Relaxed) {
-                    tracing::info!("the collector takes spans again");
+                    tracing::info!("the collector accepts spans again");
                 }
                 let lost = self.queue.take_lost();
                 if lost > 0 {
-                    tracing::warn!(lost, "spans were lost while too many waited");
+                    tracing::warn!(lost, "spans were lost since the queue was full");
                 }
             }
             Err(error) if !self.is_failing.swap(true, Relaxed) => {
-                tracing::warn!("the collector does not take spans, which are lost: {error}");
+                tracing::warn!("the collector does not accept spans, which are lost: {error}");
             }
             Err(_) => {}
         }

@@ -497,11 +497,11 @@ mod tests {
         OTEL_EXPORTER_OTLP_COMPRESSION has `brotli`, expected `gzip` or `none`; none is used
         OTEL_EXPORTER_OTLP_TIMEOUT has `abc`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
         OTEL_BSP_EXPORT_TIMEOUT has `-1`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
-        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 2 of 5, expected a header as `name=value`; the entry is passed over
-        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 3 of 5, expected a header as `name=value`; the entry is passed over
-        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 4 of 5, expected a header as `name=value`; the entry is passed over
-        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 5 of 5, expected a header as `name=value`; the entry is passed over
-        OTEL_RESOURCE_ATTRIBUTES has something else as entry 1 of 1, expected an attribute as `name=value`; the entry is passed over
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 2 of 5, expected a header as `name=value`; the entry is ignored
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 3 of 5, expected a header as `name=value`; the entry is ignored
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 4 of 5, expected a header as `name=value`; the entry is ignored
+        OTEL_EXPORTER_OTLP_HEADERS has something else as entry 5 of 5, expected a header as `name=value`; the entry is ignored
+        OTEL_RESOURCE_ATTRIBUTES has something else as entry 1 of 1, expected an attribute as `name=value`; the entry is ignored
         OTEL_TRACES_SAMPLER has `xray`, expected always_on, always_off, or traceidratio, also with parentbased_ before it; parentbased_always_on is used
         OTEL_BSP_SCHEDULE_DELAY has `y`, expected a whole number of milliseconds from 1 to 4294967295; 5000 is used
         OTEL_BSP_MAX_QUEUE_SIZE has `1000001`, expected a whole number from 1 to 1000000; 2048 is used

@@ -67,8 +67,8 @@ impl SpanQueue {
             self.waiting.fetch_sub(1, Relaxed);
             if self.lost.fetch_add(1, Relaxed) == 0 {
                 tracing::warn!(
-                    "{} spans wait for the collector, as many as may; further ones are lost until it takes \
-                     them; see OTEL_BSP_MAX_QUEUE_SIZE",
+                    "{} spans wait for the collector, which is the limit; further ones are lost until it accepts \
+                     some; see OTEL_BSP_MAX_QUEUE_SIZE",
                     self.most
                 );
             }
@@ -185,7 +185,7 @@ impl Tracer {
         let waiting = self.queue.waiting.load(Relaxed);
         if self.processor.shutdown_with_timeout(limit).is_err() && waiting > 0 {
             tracing::warn!(
-                "up to {waiting} spans are lost, which the collector did not take in {} s; see \
+                "up to {waiting} spans are lost, which the collector did not accept within {} s; see \
                  --otlp-flush-seconds",
                 limit.as_secs()
             );

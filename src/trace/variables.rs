@@ -89,7 +89,7 @@ impl<'a, V: Fn(&str) -> Option<String>> Variables<'a, V> {
                 let (number, count) = (index + 1, entries.len());
                 self.warn(format!(
                     "{name} has something else as entry {number} of {count}, expected {what} as `name=value`; \
-                     the entry is passed over"
+                     the entry is ignored"
                 ));
             }
         }

@@ -147,7 +147,7 @@ fn handler(
         HandlerFindings::from(Diagnostic::new(Severity::Unchecked, text))
     };
     if depth == Depth::Nothing {
-        return unchecked("handlers are not to be imported");
+        return unchecked("handlers are not imported");
     }
     if !python::AVAILABLE {
         return unchecked("this build has no Python");
@@ -266,7 +266,7 @@ fn at_line(finding: Diagnostic, line: Option<u32>, path: &Path) -> Diagnostic {
 /// Creates the warning about a method that the server does not call, with the name that may be meant.
 fn stray(node: &NodeSpec, stray: &Misfit) -> Diagnostic {
     let text = format!(
-        "`{}` is no method that the server calls, and there is no `{}`",
+        "`{}` is not a method that the server calls, and there is no `{}`",
         stray.found, stray.method
     );
     let warned = warning(node, text).hint(format!("did you mean `{}`?", stray.expected));
@@ -386,7 +386,7 @@ fn session(
     }
     let mut graphs = file.iter().flat_map(|file| &file.graphs);
     Some(if graphs.any(|graph| graph.name == *name) {
-        let text = format!("`{name}` is a graph, and sessions are of models and pipelines");
+        let text = format!("`{name}` is a graph, and sessions need a model or pipeline");
         warning(node, text).hint("name a model or pipeline in servable_name")
     } else if file.is_some() || has_own {
         let text = format!("no model or pipeline of the configuration is called `{name}`");

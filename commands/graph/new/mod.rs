@@ -162,20 +162,20 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     for blank in blanks {
         let place = folder.join(handler_file("preprocess"));
         ui::note(&format!(
-            "note: nothing that clients send is like `{blank}` of the model, which gets zeros; compute it in {}",
+            "note: no input of the graph matches `{blank}` of the model, which gets zeros; compute it in {}",
             place.display()
         ));
     }
     for (output, file) in zeros {
         ui::note(&format!(
-            "note: nothing that its node is given is like `{output}`, which is zeros; compute it in {}",
+            "note: no input of its node matches `{output}`, which is zeros; compute it in {}",
             folder.join(file).display()
         ));
     }
     for (output, port) in unlike {
         let place = folder.join(handler_file("postprocess"));
         ui::note(&format!(
-            "note: nothing that the model gives is like `{output}`, for which clients get its `{port}`; compute it in {}",
+            "note: no output of the model matches `{output}`, for which clients get its `{port}`; compute it in {}",
             place.display()
         ));
     }

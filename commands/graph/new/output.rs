@@ -73,7 +73,7 @@ pub(super) fn meant(name: &str) -> String {
         format!("; did you mean `--output {near}`?")
     });
     format!(
-        "note: `--output {name}` is no format of stdout and names an output, as `--output-name {name}` does{near}"
+        "note: `--output {name}` is not a format, so it names an output, as `--output-name {name}` does{near}"
     )
 }
 

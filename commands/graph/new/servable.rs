@@ -49,8 +49,7 @@ pub(super) fn find(
     }
     if let Err(reason) = &looked {
         ui::note(&format!(
-            "warning: cannot tell what `{model}` takes and gives, so that it is taken to have one input \
-             and one output: {reason}"
+            "warning: the inputs and outputs of `{model}` are unknown; assuming one of each: {reason}"
         ));
     }
     Ok((servable(model, looked.ok()), None))
@@ -77,7 +76,7 @@ pub(super) fn refuse_strings(
 /// Returns the inputs and outputs of a model of the configuration file.
 fn look(name: &str, config: &Path) -> Result<Ports, String> {
     if !config.exists() {
-        let text = "there is no configuration file yet that has it; name one with --config";
+        let text = "no configuration file has it yet; name one with --config";
         return Err(text.to_owned());
     }
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;

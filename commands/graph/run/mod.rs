@@ -132,7 +132,7 @@ const LEFT: Duration = Duration::from_secs(2);
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = StdoutGuard::take()?;
     if args.watch && args.requests.as_deref() == Some(Path::new("-")) {
-        let failure = Failure::usage("standard input has its requests once, for one run");
+        let failure = Failure::usage("standard input can be read only once");
         return Err(failure.hint("with --watch, name a file in --requests"));
     }
     environment(args.python_environment, false);

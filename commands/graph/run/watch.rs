@@ -138,7 +138,7 @@ pub(super) fn run(
             continue;
         }
         ui::note(&format!(
-            "--- {}: waiting for the next save; Ctrl-C ends this ---",
+            "--- {}: waiting for the next save; Ctrl-C stops ---",
             now()
         ));
         runtime.block_on(stops.idle());

@@ -158,11 +158,11 @@ fn batches(batching: &ModelBatching) -> Option<String> {
     let sizes: Vec<String> = sizes.map(ToString::to_string).collect();
     let delay = match batching.max_queue_delay_microseconds {
         0 => String::new(),
-        delay => format!("; a request waits {delay} µs for others at most"),
+        delay => format!("; a request waits up to {delay} µs for others"),
     };
     (!sizes.is_empty()).then(|| {
         format!(
-            "Requests that wait run in batches of {} rows{delay}.",
+            "Queued requests run in batches of {} rows{delay}.",
             sizes.join(", ")
         )
     })

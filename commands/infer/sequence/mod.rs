@@ -94,22 +94,20 @@ const REFUSALS: [(&str, &str); 10] = [
     ),
     (
         "Max sequence number has been reached",
-        "`--max-sequence-number` of the server sets the limit; sequences that are left alone end \
-         after a while",
+        "`--max-sequence-number` of the server sets the limit; idle sequences end after a while",
     ),
     (
         "Sequence with provided ID already exists",
-        "choose another `--sequence-id`, or leave it out and a random one is taken",
+        "choose another `--sequence-id`, or omit it to get a random one",
     ),
     (
         "its stored state may be older than its last answer",
-        "a server has ended without having stored it; with `--sequence-durability step` of the server each \
-         state is stored before its answer; `--start` starts a new one",
+        "a server stopped before storing it; with `--sequence-durability step`, the server stores each state before \
+         it answers; `--start` starts a new sequence",
     ),
     (
         "Sequence with provided ID does not exist",
-        "it has ended or was left alone for too long, or it is of another version of the model; \
-         `--start` starts one",
+        "it has ended, was idle for too long, or belongs to another version of the model; `--start` starts a new one",
     ),
     (
         "it's not available anymore",
@@ -117,11 +115,11 @@ const REFUSALS: [(&str, &str); 10] = [
     ),
     (
         FULL_STORE,
-        "the store of the server needs room; until then no step can be stored",
+        "make room in the server's store; until then no step can be stored",
     ),
     (
         DAMAGED_STORE,
-        "its state cannot be read any more, so that it cannot go on; without `--continue` it begins again",
+        "its state can no longer be read; without `--continue` it starts again",
     ),
     ("Invalid number of inputs", STATEFUL),
     ("Unexpected input", STATEFUL),
@@ -152,16 +150,15 @@ fn explain_step(error: SequenceError) -> Failure {
 pub(crate) fn explain_steps(error: &StepsError) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
-        StepsError::Empty { .. } => failure.hint("a sequence has one step at least"),
+        StepsError::Empty { .. } => failure.hint("a sequence has at least one step"),
         StepsError::Shape { name, rest, .. } => failure
             .may_hint(rest.map(|rest| rest.to_string()))
             .hint(format!(
                 "`--axis` names another axis; `-i {name}::SHAPE=…` gives a shape"
             ))
-            .hint("what has the model's own shape goes with every step"),
-        StepsError::Disagree { .. } => {
-            failure.hint("what has the model's own shape, or one step, goes with every step")
-        }
+            .hint("inputs of the model's own shape are sent with every step"),
+        StepsError::Disagree { .. } => failure
+            .hint("inputs of the model's own shape, or of one step, are sent with every step"),
         StepsError::None => failure.hint(
             "give one of them an axis of steps; `--start`, `--continue` and `--end` send single \
              steps",

@@ -184,7 +184,7 @@ fn refuse_one_key(parameters: &[(String, Parameter)], headers: &HeaderMap) -> Re
     let header = headers.contains_key(KEY_HEADER).then_some(KEY_HEADER);
     match parameter.map(|(key, _)| &**key).or(header) {
         Some(key) => Err(Failure::usage(format!(
-            "`{key}` does not fit `--sequence`: each request has a key of its own, or the server takes it for the one before"
+            "`{key}` does not fit `--sequence`: each request needs its own key, or the server takes it for a retry"
         ))
         .hint("`--start`, `--continue` and `--end` send single requests")),
         None => Ok(()),
@@ -201,9 +201,9 @@ fn refuse_own_form(inputs: &[Argument], parameters: &[(String, Parameter)]) -> R
     let mut parameter = parameter.map(|key| format!("--param {key}=…"));
     match input.next().or_else(|| parameter.next()) {
         Some(own) => Err(Failure::usage(format!(
-            "`{own}` is what the flags of sequences send themselves"
+            "`{own}` is sent by the sequence flags themselves"
         ))
-        .hint("`--sequence-id`, `--start`, `--continue` and `--end` take its place")),
+        .hint("use `--sequence-id`, `--start`, `--continue` and `--end` instead")),
         None => Ok(()),
     }
 }

@@ -199,7 +199,7 @@ impl Run<'_> {
         let id = self.session.id();
         let left = left.map(|error| {
             let failure = sequence::explain_step(error).at(&format!("cannot end sequence {id}"));
-            failure.hint("the server drops sequences that are left alone after a while")
+            failure.hint("the server drops idle sequences after a while")
         });
         drop(self.bar);
         if self.sink.is_for_people() {
@@ -360,8 +360,8 @@ impl Run<'_> {
         let (id, next) = (self.session.id(), self.next_step());
         let model = ui::shell_word(self.feed.model_name());
         format!(
-            ": `--sequence --continue --sequence-id {id}` goes on with it, from {next} on, or from the one \
-             behind it if the server has run that one; `ovms infer {model} --sequences`, over REST, shows the steps that it has run"
+            ": `--sequence --continue --sequence-id {id}` continues it from {next}, or from the one after if the \
+             server has run that one; `ovms infer {model} --sequences`, over REST, shows the steps that it has run"
         )
     }
 }
@@ -401,9 +401,7 @@ fn to_go_on(id: u64) -> String {
 fn warn_if_unreported(session: &SequenceClient<'_>) {
     if !session.is_reported() {
         let hint = sequence::STATEFUL;
-        ui::warn(&format!(
-            "The answers do not have the id of the sequence: {hint}"
-        ));
+        ui::warn(&format!("The responses have no sequence id: {hint}"));
     }
 }
 

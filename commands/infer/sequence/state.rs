@@ -45,7 +45,7 @@ impl StateFiles {
                 .sequence_id
                 .map_or_else(|| "N".to_owned(), |id| id.to_string());
             return Err(Failure::usage(text).hint(format!(
-                "a restored sequence has started: it goes on with `--continue --sequence-id {id} \
+                "a restored sequence has already started: continue it with `--continue --sequence-id {id} \
                  --load-state FILE`"
             )));
         }
@@ -139,7 +139,7 @@ fn check_place(path: &Path) -> Result<(), Failure> {
     let failure = Failure::cannot("write", path, &error);
     Err(match error.kind() {
         ErrorKind::NotFound => {
-            failure.hint("the folder has to be there: make it, or name another one")
+            failure.hint("the folder must exist: create it, or name another one")
         }
         ErrorKind::IsADirectory => failure.hint("name a file in it"),
         _ => failure,

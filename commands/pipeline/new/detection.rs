@@ -122,10 +122,10 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
     let (models, steps) = models::look(&folders, Some(&paths[0]))?;
     if models.iter().any(|model| model.name == args.name) {
         let text = format!(
-            "the pipeline cannot be called `{}`, as a model is",
+            "the pipeline cannot be called `{}`: a model has that name",
             args.name
         );
-        return Err(Failure::usage(text).hint("give it a name of its own"));
+        return Err(Failure::usage(text).hint("choose another name"));
     }
     let [detector, classifier] = [steps[0], steps[1]].map(|step| &models[step]);
     let text = text(&args.name, detector, classifier)?;

@@ -173,7 +173,7 @@ fn pipeline(
     weave: impl FnOnce(&[&WiredModel]) -> Result<Wiring, Failure>,
 ) -> Result<(), Failure> {
     if of.output.is_json() && of.out.is_none() {
-        let text = "`--output json` reports what was written, and without a file nothing is";
+        let text = "`--output json` lists what was written, and without a file nothing is";
         return Err(Failure::usage(text).hint("name the file with `-o FILE`"));
     }
     let mut stdout = StdoutGuard::take()?;
@@ -186,8 +186,11 @@ fn pipeline(
     local::open_runtime()?;
     let (models, steps) = models::look(&of.models, of.out())?;
     if models.iter().any(|model| model.name == of.name) {
-        let text = format!("the pipeline cannot be called `{}`, as a model is", of.name);
-        return Err(Failure::usage(text).hint("give it a name of its own"));
+        let text = format!(
+            "the pipeline cannot be called `{}`: a model has that name",
+            of.name
+        );
+        return Err(Failure::usage(text).hint("choose another name"));
     }
     let steps: Vec<&WiredModel> = steps.iter().map(|step| &models[*step]).collect();
     let wiring = weave(&steps)?;
@@ -254,7 +257,7 @@ pub(crate) fn named(name: &str, of: &str) -> Result<(), Failure> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(good) {
         let text = format!("`{}` cannot be the name of a {of}", name.escape_debug());
         return Err(Failure::usage(text)
-            .hint("it becomes that of a file: letters, digits, `_` and `-`, a letter first"));
+            .hint("it becomes a file name: letters, digits, `_` and `-`, starting with a letter"));
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ fn parts(model: &WiredModel) -> Result<(i32, Dim), Failure> {
     for output in &model.info.outputs {
         let (name, shape) = (&output.name, &output.shape);
         let &[first, _, ..] = &shape.0[..] else {
-            let text = format!("`{name}` has the shape {shape}, and needs 2 dimensions at least");
+            let text = format!("`{name}` has the shape {shape}, and needs at least 2 dimensions");
             return refuse(text);
         };
         if output.dtype == DataType::String {
@@ -315,11 +315,13 @@ impl Weaver {
             };
             format!("{to} takes {}{nothing}", line(input))
         });
-        let failure = Failure::failed(format!("what `{from}` gives is not what `{to}` takes"));
+        let failure = Failure::failed(format!(
+            "the outputs of `{from}` do not fit the inputs of `{to}`"
+        ));
         let hint = "connect other models, or put a custom node between: `ovms pipeline new \
                     --custom-node NAME`, or --python-node";
-        let crops = "; where one finds what the next is to look at, `ovms pipeline new detection` \
-                     writes a node that cuts it out";
+        let crops =
+            "; for a detector and a model that takes its crops, use `ovms pipeline new detection`";
         let more = if inputs.iter().any(takes_image) {
             crops
         } else {

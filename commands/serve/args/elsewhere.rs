@@ -10,16 +10,14 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
             Some("`--model-repository-path DIR` names a folder of models")
         }
         "num-streams" | "streams" | "instance-group" | "instances" => Some(
-            "`--plugin-config '{\"NUM_STREAMS\": 2}'` is how many inferences of a model run beside each other",
+            "`--plugin-config '{\"NUM_STREAMS\": 2}'` sets how many inferences of a model run in parallel",
         ),
-        "grpc-port" => Some("`--port` is the port of gRPC"),
-        "http-port" => Some("`--rest-port` is the port of REST"),
+        "grpc-port" => Some("`--port` is the gRPC port"),
+        "http-port" => Some("`--rest-port` is the REST port"),
         "host" | "bind-address" | "http-address" | "grpc-address" => {
             Some("`--grpc-bind-address` and `--rest-bind-address` choose addresses")
         }
-        "metrics-address" => {
-            Some("`--management-bind-address` is for metrics on a port of their own")
-        }
+        "metrics-address" => Some("`--management-bind-address` is for metrics on a separate port"),
         "grpc-use-ssl" | "grpc-server-cert" | "grpc-server-key" => {
             Some("`--tls-cert` and `--tls-key` are for both ports")
         }
@@ -41,25 +39,25 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
         | "sequence-timeout-seconds"
         | "idle-sequence-timeout"
         | "max-sequence-idle-microseconds" => Some(
-            "`--sequence-cleaner-poll-wait-minutes N` is for idle sequences, which go after one to two times N minutes",
+            "`--sequence-cleaner-poll-wait-minutes N` is for idle sequences, which end after N to 2 N minutes",
         ),
         "exit-timeout-secs" => Some("`--shutdown-timeout-seconds` bounds the wait for requests"),
-        "log-file" => Some("`--log-path FILE` is the file of the log"),
+        "log-file" => Some("`--log-path FILE` sets the log file"),
         "repository-poll-secs" => {
-            Some("`--file-system-poll-wait-seconds` is how often folders are looked at")
+            Some("`--file-system-poll-wait-seconds` sets how often folders are checked")
         }
         "load-model" => Some("all models of a folder or of a configuration file are loaded"),
         "allow-metrics" | "metrics-port" => Some(
-            "`--metrics-enable` shows metrics at `/metrics` of the REST port, `--management-port` has a port for \
-                 them alone",
+            "`--metrics-enable` exposes metrics at `/metrics` of the REST port, and `--management-port` on a \
+             separate port",
         ),
         "model-control-mode" => Some(
-            "folders and files are followed, see `--file-system-poll-wait-seconds`; with 0 they are not, and \
-             `POST /v1/config/reload` looks at them",
+            "folders and files are watched, see `--file-system-poll-wait-seconds`; with 0, only `POST \
+             /v1/config/reload` checks them",
         ),
         "strict-readiness" | "exit-on-error" => Some(
-            "a server is ready while a model has failed, whose own `/v2/models/NAME/ready` is not; `ovms serve --check` \
-             finds it before the start",
+            "a server is ready even if a model has failed, but `/v2/models/NAME/ready` of that model is not; `ovms \
+             serve --check` finds it before the start",
         ),
         "strict-model-config" | "disable-auto-complete-config" => {
             Some("inputs and outputs are always those of the model file")
@@ -80,62 +78,60 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
         | "enable-peer-access"
         | "allow-http"
         | "allow-grpc" => Some(
-            "it is not there, and not needed; docs/triton.md has the flags of Triton with their counterparts",
+            "it is neither there nor needed; docs/triton.md lists the flags of Triton with their counterparts",
         ),
         "http-max-input-size" => Some("`--max-message-size BYTES` bounds messages and bodies"),
         "allow-sagemaker" | "sagemaker-port" | "allow-vertex-ai" | "vertex-ai-port" => Some(
-            "the APIs of these clouds are not there; `--rest-port` is for those of KServe and TensorFlow Serving",
+            "the APIs of these clouds are not supported; `--rest-port` serves those of KServe and TensorFlow Serving",
         ),
         "metrics-config" => Some("`--metrics-list` names the metrics to show"),
         "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more, and so does TRACE"),
         "log-info" | "log-warning" | "log-error" => Some(
-            "`--log-level LEVEL` logs what is of that weight or more: TRACE, DEBUG, INFO, WARNING, or ERROR",
+            "`--log-level LEVEL` logs that level and above: TRACE, DEBUG, INFO, WARNING, or ERROR",
         ),
-        "id" | "server-id" => {
-            Some("a server has no name of its own; leave it out, or name replicas in the proxy")
-        }
+        "id" | "server-id" => Some("servers have no names; omit it, or name replicas in the proxy"),
         "grpc-keepalive-time" | "grpc-keepalive-timeout" => Some(
-            "`--grpc-channel-arguments grpc.keepalive_time_ms=60000,grpc.keepalive_timeout_ms=20000` says when dead \
-             peers are found; these are the usual values",
+            "`--grpc-channel-arguments grpc.keepalive_time_ms=60000,grpc.keepalive_timeout_ms=20000` detects dead \
+             peers; these are the defaults",
         ),
         "grpc-max-connection-age" | "grpc-max-connection-age-grace" => Some(
-            "`--grpc-channel-arguments grpc.max_connection_age_ms=N` is the age at which connections of gRPC end",
+            "`--grpc-channel-arguments grpc.max_connection_age_ms=N` limits the age of gRPC connections",
         ),
         "grpc-keepalive-permit-without-calls"
         | "grpc-http2-max-pings-without-data"
         | "grpc-http2-min-recv-ping-interval-without-data"
-        | "grpc-http2-max-ping-strikes" => {
-            Some("it is not there; `--idle-timeout-seconds` closes connections without requests")
-        }
+        | "grpc-http2-max-ping-strikes" => Some(
+            "it is not supported; `--idle-timeout-seconds` closes connections without requests",
+        ),
         "reuse-grpc-port" | "reuse-http-port" => Some(
-            "a port is for one server; `--grpc-unix-socket` and ports of their own put several behind a proxy, see \
-             docs/scaling.md",
+            "servers cannot share a port; run several behind a proxy, each with its own ports or \
+             `--grpc-unix-socket`, see docs/scaling.md",
         ),
         "metrics-interval-ms" | "allow-cpu-metrics" | "allow-gpu-metrics" => {
-            Some("metrics are computed when they are asked for, and are of this server alone")
+            Some("metrics are computed on request, and cover this server alone")
         }
         "host-policy" => Some(
             "`--plugin-config '{\"INFERENCE_NUM_THREADS\": 4}'` bounds the threads of a model; `taskset` and `numactl` \
              choose cores for the server",
         ),
-        "model-namespacing" => Some(
-            "names are those of all repositories together; one that is there twice has an error",
-        ),
+        "model-namespacing" => {
+            Some("all repositories share one namespace; a duplicate name is an error")
+        }
         "http-header-forward-pattern" | "grpc-header-forward-pattern" => Some(
-            "headers of requests are not given to models; send what a model needs as an input or a parameter",
+            "headers of requests are not passed to models; send what a model needs as an input or a parameter",
         ),
         "model-load-retry-count" | "model-load-gpu-limit" => Some(
-            "it is not there, and not needed: a model that fails to load is tried again by itself",
+            "it is neither there nor needed: a model that fails to load is retried automatically",
         ),
         "min-supported-compute-capability" => Some(
             "it is for NVIDIA's GPUs; `--target-device` chooses among CPU, GPU, NPU, and AUTO here",
         ),
-        "grpc-infer-response-compression-level" => Some(
-            "answers over gRPC are not compressed by the server's choice; `tritonclient` works without",
-        ),
+        "grpc-infer-response-compression-level" => {
+            Some("gRPC responses are not compressed; `tritonclient` works without")
+        }
         "python-workers" => Some(
-            "`python_workers` is a key of a graph's entry in `mediapipe_config_list`, or an option of its node; \
-             docs/graphs.md has it",
+            "`python_workers` is a key of a graph's entry in `mediapipe_config_list`, or an option of its node; see \
+             docs/graphs.md",
         ),
         "api-key" | "api-keys" => {
             Some("`--auth FILE` names clients with keys and rights; `ovms key new` makes one")

@@ -587,7 +587,7 @@ mod tests {
             @"
         error parsing options - unmatched arguments: --model-repository=/m, --grpc_port=1, --api-keys, f, 
         hint: `--model-repository-path DIR` names a folder of models
-        hint: `--port` is the port of gRPC
+        hint: `--port` is the gRPC port
         hint: `--auth FILE` names clients with keys and rights; `ovms key new` makes one
         hint: `ovms serve --help` lists the flags
         "

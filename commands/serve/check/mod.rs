@@ -384,7 +384,7 @@ impl Report {
             let verb = if commands.len() == 1 { "shows" } else { "show" };
             let commands = commands.join(" and ");
             self.hints
-                .push(format!("{commands} {verb} the lines that are meant"));
+                .push(format!("{commands} {verb} the lines in question"));
         }
     }
 
@@ -520,7 +520,7 @@ impl Limit {
             if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 let text = format!("{what} took longer than {limit:?}");
                 let failure = Failure::failed(text)
-                    .hint(format!("see what they do when they begin, or raise {flag}"));
+                    .hint(format!("check what they do at startup, or raise {flag}"));
                 if let Some(mut stdout) = stdout {
                     let _ = stdout.print(&of_failure(&failure));
                 }

@@ -64,8 +64,7 @@ impl Report {
                     .any(|other| other == name)
                 {
                     let text = format!(
-                        "{shown}: the model `{name}` is left out, since its name is taken; the \
-                         first counts"
+                        "{shown}: the model `{name}` is skipped, since its name is taken; the first one is used"
                     );
                     let warning = ServeFinding::text(Severity::Warning, text).file(&shown);
                     self.record(warning.about(CheckedKind::Model, name));
@@ -138,7 +137,7 @@ impl Report {
             self.add((CheckedKind::Pipeline, name), path, findings, is_whole);
         }
         if facts.lacks_runtime() {
-            let hint = "run `ovms setup` for a runtime, which models are read with";
+            let hint = "run `ovms setup`: a runtime is needed to read models";
             self.hints.push(hint.to_owned());
         }
         let depth = match self.is_syntax {
@@ -318,7 +317,7 @@ impl Report {
                 return (none, ERROR);
             }
             // It is for the server to fetch.
-            let text = format!(": {base_path} is looked at by the server alone");
+            let text = format!(": {base_path} is only read by the server");
             self.record(finding(Severity::Unchecked, &text));
             return (none, NOT_LOOKED_AT);
         }

@@ -46,7 +46,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ConfigSource::File { path, .. } => {
             let text = "--print-config is for models that are named by flags or paths";
             let path = path.display();
-            return Err(Failure::usage(text).hint(format!("the file is there: {path}")));
+            return Err(Failure::usage(text).hint(format!("the file already exists: {path}")));
         }
         ConfigSource::Model(model) => printed.model(model),
         ConfigSource::Graph { graph, .. } => printed.graph(graph),
@@ -66,8 +66,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ui::warn(&format!("warning: {warning}"));
     }
     ui::note(
-        "note: `ovms serve --config-path FILE` serves it, with the other flags beside it; it does not follow the folders: \
-         models that come later have to be added",
+        "note: `ovms serve --config-path FILE` serves it, with the other flags; folders are not watched then: later \
+         models must be added to the file",
     );
     printed.end()
 }
@@ -230,7 +230,7 @@ impl Printed {
         if !added.is_empty() {
             let keys: Vec<&str> = added.iter().map(|(key, _)| &**key).collect();
             self.notes.push(format!(
-                "model `{name}`: its config.pbtxt gives it {}, which `ovms serve` of its folder passes over",
+                "model `{name}`: its config.pbtxt gives it {}, which `ovms serve` of its folder ignores",
                 keys.join(", ")
             ));
         }

@@ -57,8 +57,8 @@ pub(super) fn write(unserved: &[Unserved], models: &[String]) -> Pipelines {
         if it.is_python {
             written.handlers.push(handler(name));
             written.warnings.push(format!(
-                "`{name}` is a pipeline in it, and its handler is to be written: `ovms pipeline new --python-node {name}` \
-                 in the folder of the file makes {}, into which goes what model.py does (docs/triton.md)",
+                "`{name}` is a pipeline in it, and its handler has to be written: `ovms pipeline new \
+                 --python-node {name}` in the folder of the file makes {}, for the code of model.py (docs/triton.md)",
                 handler_file(name)
             ));
         }

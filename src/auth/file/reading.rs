@@ -230,7 +230,7 @@ impl Reading<'_> {
         }
         if file.identity.is_empty() {
             let hint = "`ovms key new` makes a key, with the lines for this file";
-            let text = "found no [[identity]], so that nobody could do anything";
+            let text = "found no [[identity]], so nobody could do anything";
             self.error(0..0, text, Some(hint.to_owned()));
         }
         let limits = file.limits.and_then(|limits| self.limits(limits));
@@ -252,7 +252,7 @@ impl Reading<'_> {
         }
         if let Some(port) = terms.plain_port.filter(|_| needs_certificates) {
             let text = format!(
-                "all identities are known by certificates alone, and the {port} port has no TLS: it knows none of them"
+                "all identities have only certificates, but the {port} port has no TLS: it would recognize none of them"
             );
             let flag = port.to_lowercase();
             let hint =
@@ -293,7 +293,7 @@ impl Reading<'_> {
         let source = if text.contains("://") {
             if !is_url(text) {
                 let hint = "give https://HOST/PATH, or http:// of this machine, or a file";
-                let text = "found a key set that is fetched in the clear or is no URL";
+                let text = "found a key set that is fetched in the clear or is not a URL";
                 self.error(jwks.span(), text, Some(hint.to_owned()));
             }
             KeySetSource::Url(text.clone())
@@ -434,7 +434,7 @@ impl Reading<'_> {
                     ),
                 ),
                 false => (
-                    "found a key that is no SHA-256",
+                    "found a key that is not a SHA-256 digest",
                     "expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them"
                         .to_owned(),
                 ),

@@ -157,7 +157,7 @@ fn a_key_set_that_cannot_be_used_says_where_another_one_is() {
     insta::assert_snapshot!(refused(), @"DIR/auth.toml:4:8: cannot read the key set DIR/keys.json: No such file or directory (os error 2) (`jwks` is a file, from the folder of this one on, or the URL of the key set)");
     let keys = folder.path().join("keys.json");
     fs::write(&keys, "").unwrap();
-    insta::assert_snapshot!(refused(), @"DIR/auth.toml:4:8: cannot use the key set DIR/keys.json: the key set is no JSON with a list of `keys`: EOF while parsing a value at line 1 column 0 (expected what the URL of the key set gives, such as `jwks_uri` at ISSUER/.well-known/openid-configuration)");
+    insta::assert_snapshot!(refused(), @"DIR/auth.toml:4:8: cannot use the key set DIR/keys.json: the key set is not JSON with a list of `keys`: EOF while parsing a value at line 1 column 0 (expected what the URL of the key set gives, such as `jwks_uri` at ISSUER/.well-known/openid-configuration)");
     fs::write(&keys, "{\"keys\":[]}").unwrap();
     assert!(refused().contains("(expected what the URL of the key set gives, "));
 }
@@ -174,7 +174,7 @@ fn identities_of_certificates_alone_are_nobody_on_a_plain_port() {
         warnings.collect::<Vec<_>>().join("\n")
     };
     let machine = "[[identity]]\nname = \"m\"\ncertificates = [\"m\"]\nadmin = true\n";
-    insta::assert_snapshot!(warnings(machine, terms), @"auth.toml: all identities are known by certificates alone, and the REST port has no TLS: it knows none of them (give --rest-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(warnings(machine, terms), @"auth.toml: all identities have only certificates, but the REST port has no TLS: it would recognize none of them (give --rest-tls as well, or keys to the identities that use this port)");
     assert_eq!(warnings(machine, WITH_CA), "");
     let other = identity("admin = true");
     assert_eq!(warnings(&format!("{machine}{other}"), terms), "");
@@ -182,7 +182,7 @@ fn identities_of_certificates_alone_are_nobody_on_a_plain_port() {
 
 #[test]
 fn every_error_is_at_its_place() {
-    insta::assert_snapshot!(refused(""), @"cannot use --auth auth.toml: auth.toml:1:1: found no [[identity]], so that nobody could do anything (`ovms key new` makes a key, with the lines for this file)");
+    insta::assert_snapshot!(refused(""), @"cannot use --auth auth.toml: auth.toml:1:1: found no [[identity]], so nobody could do anything (`ovms key new` makes a key, with the lines for this file)");
     let says = |text: &str, expected: &[&str]| {
         let refused = refused(text);
         let found = expected.iter().all(|it| refused.contains(it));
@@ -211,8 +211,8 @@ fn every_error_is_at_its_place() {
         "[[identity]]\nname = \"\"\nkeys = [\"x\", \"sha256:12\"]\ninfer = [\"[\"]\n[[identity]]\nname = \"b\"\n",
         &[
             "auth.toml:2:8: found a name that is empty",
-            "auth.toml:3:9: found a key that is no SHA-256",
-            "auth.toml:3:14: found a key that is no SHA-256",
+            "auth.toml:3:9: found a key that is not a SHA-256 digest",
+            "auth.toml:3:14: found a key that is not a SHA-256 digest",
             "auth.toml:4:10: found a pattern that cannot be read",
             "identity `b` has no keys, certificates, or tokens",
         ],

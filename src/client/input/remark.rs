@@ -298,9 +298,9 @@ impl fmt::Display for InputRemark {
                 let took = *step as f64 * 1e3 / f64::from(rate);
                 write!(
                     f,
-                    "{} missing to a whole step of input `{input}`, and zeros take their place, so that parts in \
-                     turn are not what the whole sound is; cut parts at multiples of {step} samples ({} ms at {rate} \
-                     Hz), or pipe all of it as one input (`-i {input}=-:pcm16`)",
+                    "{} missing to a whole step of input `{input}`, and zeros take their place, so parts sent in turn \
+                     differ from the whole sound; cut parts at multiples of {step} samples ({} ms at {rate} Hz), or pipe \
+                     all of it as one input (`-i {input}=-:pcm16`)",
                     match missing {
                         1 => "1 sample is".to_owned(),
                         _ => format!("{missing} samples are"),
@@ -335,9 +335,8 @@ impl fmt::Display for InputRemark {
                 let (bytes, are) = (Counted(*bytes, "byte"), if *bytes == 1 { "is" } else { "are" });
                 write!(
                     f,
-                    " ends with {bytes} that {are} no whole sample of {sample} bytes, and left out: if the samples \
-                     do not begin where the sound does, as when a part of a header was cut off, all of them are \
-                     shifted, and are noise"
+                    " ends with {bytes} that {are} not a whole sample of {sample} bytes and left out: if a part of a \
+                     header was cut off, all samples are shifted, and are noise"
                 )
             }
             Self::GoesOn { path } => {
@@ -346,8 +345,8 @@ impl fmt::Display for InputRemark {
                     None => f.write_str("standard input")?,
                 }
                 f.write_str(
-                    " goes on behind the samples that its header declares, and the rest is left out: several WAV files in \
-                     a row are not one sound",
+                    " continues after the samples that its header announces, and the rest is left out: several WAV \
+                     files in a row are not one sound",
                 )
             }
             Self::Loud { path, most } => {
@@ -399,7 +398,7 @@ impl fmt::Display for InputRemark {
             ),
             Self::PreparedTwice { input } => write!(
                 f,
-                "the server prepares images for input `{input}` with a mean or a scale of its own, so that pixels are \
+                "the server prepares images for input `{input}` with a mean or a scale of its own, so pixels are \
                  prepared twice: leave out `--preset`, `--mean`, and `--scale`"
             ),
             Self::OtherColors { input } => write!(
@@ -459,7 +458,7 @@ impl fmt::Display for InputRemark {
             }
             Self::Opaque { file } => write!(
                 f,
-                "{file} is transparent in part, of which the colors below are taken: `magick {file} -background white \
+                "{file} is partly transparent, and the colors below are used: `magick {file} -background white \
                  -flatten FILE.png` puts it on white"
             ),
             Self::Turned { file } => write!(
@@ -469,7 +468,7 @@ impl fmt::Display for InputRemark {
             ),
             Self::Rounded { input, dtype } => write!(
                 f,
-                "input `{input}` takes {dtype}, so that what a scale gives is rounded to whole numbers; leave out \
+                "input `{input}` takes {dtype}, so scaled values are rounded to whole numbers; leave out \
                  `--preset` or `--scale` if the model scales by itself"
             ),
         }

@@ -170,7 +170,7 @@ impl Target<'_> {
         };
         let count = count.ok_or_else(|| {
             ValueProblem::Misfit(format!(
-                "found {length} bytes, which is no whole number of elements of {dtype}"
+                "found {length} bytes, which is not a whole number of elements of {dtype}"
             ))
         })?;
         self.finish(dtype, &[count], bytes)

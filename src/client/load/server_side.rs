@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((split.queue_us, split.total_us), (5.0, 50.0));
         assert_eq!(split.infer_us, 0.0);
         assert_eq!(before.since(&before), None);
-        // A server that has started anew counts from zero.
+        // A server that has restarted counts from zero.
         assert_eq!(counters(&[(1, 0)]).since(&before), None);
     }
 }

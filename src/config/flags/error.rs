@@ -74,7 +74,7 @@ pub enum FlagError {
     UnixSocketMode(String),
     #[error("{0} is set but {1} is not set")]
     TlsPair(&'static str, &'static str),
-    #[error("tls_client_auth needs the authorities of clients, but tls_client_ca is not set")]
+    #[error("tls_client_auth needs CA certificates, but tls_client_ca is not set")]
     ClientAuthWithoutCa,
     #[error("tls_cert is set but no port has TLS")]
     TlsNowhere,

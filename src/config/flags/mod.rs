@@ -53,22 +53,22 @@ flags! {
         layout: String, "LAYOUT", scope: ModelIgnored, own_form: true;
         /// Mean to subtract from the input: one number, or per channel
         ///
-        /// Such as 123.7 or '(123.7,116.8,103.9)'. For models with one input; needs --layout.
+        /// Such as 123.7 or '(123.7,116.8,103.9)'. Needs --layout; for models with one input.
         mean: String, "NUMBERS", takes_hyphen: true, scope: ModelIgnored, own_form: true;
         /// Scale to divide the input by: one number, or per channel
         ///
-        /// Such as 58.4 or '(58.4,57.1,57.4)'. For models with one input; needs --layout.
+        /// Such as 58.4 or '(58.4,57.1,57.4)'. Needs --layout; for models with one input.
         scale: String, "NUMBERS", takes_hyphen: true, scope: ModelIgnored, own_form: true;
         /// Color formats of model and requests, such as RGB:BGR
         ///
         /// With RGB:BGR, clients send BGR to a model in RGB. Formats are RGB, BGR, GRAY, NV12,
-        /// NV12_2, I420, and I420_3. For models with one input; needs --layout.
+        /// NV12_2, I420, and I420_3. Needs --layout; for models with one input.
         color_format: String, "FORMAT", scope: ModelIgnored, own_form: true;
         /// Element types of model and requests, such as fp32:uint8
         ///
         /// With fp32:uint8, clients send bytes to a model of floats. Types are fp64, fp32, fp16,
-        /// bf16, int8 to int64, uint1, and uint8 to uint64. For models with one input; needs
-        /// --layout.
+        /// bf16, int8 to int64, uint1, and uint8 to uint64. Needs --layout; for models with one
+        /// input.
         precision: String, "TYPE", scope: ModelIgnored, own_form: true;
         /// Versions to serve, as a JSON object [default: the latest one]
         ///
@@ -327,8 +327,8 @@ flags! {
         /// Separated by commas: requests-per-second=100, burst=200, concurrent-requests=16,
         /// bytes-in-flight=64M, streams=8, sequences=100. Requests above a limit are rejected
         /// (RESOURCE_EXHAUSTED, 429). With --auth, these are the limits of requests without an
-        /// identity; its file has those of identities. Addresses count as in
-        /// --max-connections-per-address.
+        /// identity; its file has those of identities. See --max-connections-per-address for what
+        /// counts as one address.
         client_limits: String, "LIST";
         /// Milliseconds that one step of priority is worth in a queue
         ///

@@ -42,7 +42,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
     });
     let found = match timeout(limit, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(Ok(checked)) => return checked,
-        Ok(Err(_)) => "a panic, which is a bug of this server".to_owned(),
+        Ok(Err(_)) => "a panic, which is a bug in this server".to_owned(),
         // What comes of it in the end goes at once.
         Err(_) => {
             let how = format!("was killed: its handlers have not loaded within {limit:?}");
@@ -53,7 +53,7 @@ pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration
     let expected = "custom nodes that are made and described in time";
     let error = Diagnostic::error(rules::INITIALIZE, (found, expected))
         .at(config.places.own.clone())
-        .hint("see what their libraries do when they begin, or raise --custom-node-load-seconds");
+        .hint("check what their libraries do at startup, or raise --custom-node-load-seconds");
     (Err(error.into()), Finds::default())
 }
 

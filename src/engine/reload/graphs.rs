@@ -379,12 +379,12 @@ async fn loaded(
     Task::spawn(work).detach();
     match timeout(limit, answer).await {
         Ok(Ok(Ok(loaded))) => loaded,
-        Ok(_) => Err(error("a panic, which is a bug of this server".to_owned())),
+        Ok(_) => Err(error("a panic, which is a bug in this server".to_owned())),
         Err(_) => {
             let reason = format!("its handler has not loaded within {limit:?}");
             end_load(&due.number, &reason);
             Err(error(format!(
-                "it took longer than {limit:?}; see what its nodes do when they begin, or raise \
+                "it took longer than {limit:?}; check what its nodes do at startup, or raise \
                  --graph-load-seconds"
             )))
         }

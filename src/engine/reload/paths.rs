@@ -42,7 +42,7 @@ pub enum PathError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot serve {}: it is no model; expected {}, or a folder", .0.display(), repository::expected())]
+    #[error("cannot serve {}: it is not a model; expected {}, or a folder", .0.display(), repository::expected())]
     NoModel(PathBuf),
     #[error("cannot serve {}: {} is missing beside it", path.display(), missing.display())]
     Half { path: PathBuf, missing: PathBuf },
@@ -663,7 +663,7 @@ mod tests {
         touch(root, &files);
         insta::assert_snapshot!(plain(root, &["flowrs.onnx"]).unwrap_err(), @"cannot serve flowrs.onnx: there is no such file or folder");
         insta::assert_snapshot!(plain(root, &["yolo.xml"]).unwrap_err(), @"cannot serve yolo.xml: yolo.bin is missing beside it");
-        insta::assert_snapshot!(plain(root, &["notes.txt"]).unwrap_err(), @"cannot serve notes.txt: it is no model; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite, or a folder");
+        insta::assert_snapshot!(plain(root, &["notes.txt"]).unwrap_err(), @"cannot serve notes.txt: it is not a model; expected *.xml with *.bin, *.onnx, *.pdmodel with *.pdiparams, *.pb, or *.tflite, or a folder");
         insta::assert_snapshot!(plain(root, &["empty"]).unwrap_err(), @"cannot serve empty: there is no model in it");
         insta::assert_snapshot!(plain(root, &["two"]).unwrap_err(), @"cannot serve two: it holds several models: a.onnx, b.onnx");
         insta::assert_snapshot!(plain(root, &["flowers.onnx", "r/flowers.onnx"]).unwrap_err(), @"both flowers.onnx and r/flowers.onnx would be served as `flowers`");

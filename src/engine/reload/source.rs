@@ -101,7 +101,7 @@ impl Reader {
                     tracing::info!("the configuration file has changed; reloading it");
                     if config.monitoring != self.config.monitoring {
                         tracing::warn!(
-                            "{}: monitoring is another one than before; it counts at the next start, until then metrics \
+                            "{}: monitoring has changed, which takes effect at the next start; until then metrics \
                              stay as they are",
                             file.path.display()
                         );

@@ -137,8 +137,7 @@ impl Subconfigs {
                     config.repeated.extend(repeated.cloned());
                 } else if is_reported {
                     tracing::warn!(
-                        "{}: the model `{name}` is left out, since its name is taken; the first \
-                         counts",
+                        "{}: the model `{name}` is skipped, since its name is taken; the first one is used",
                         path.display()
                     );
                 }

@@ -227,7 +227,7 @@ impl Keeper {
             TakenSequence::Lost => {
                 let hint = match self.durability {
                     SequenceDurability::Step => {
-                        "the store was started anew, or another one has taken its place, and may lack what was written last"
+                        "the store was restarted or replaced, and may lack what was written last"
                     }
                     _ => "with --sequence-durability step each state is stored before its answer",
                 };

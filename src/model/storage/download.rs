@@ -105,7 +105,7 @@ impl Download<'_> {
         let mut received = 0;
         let broken_off = |received| {
             let (name, expected) = (name(), object.size);
-            format!("the download of `{name}` broke off after {received} of {expected} bytes")
+            format!("the download of `{name}` was interrupted after {received} of {expected} bytes")
         };
         let mut body = answer.into_stream();
         while let Some(part) = body.next().await {

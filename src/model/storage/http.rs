@@ -83,7 +83,7 @@ fn proxies(environment: &StorageEnvironment) -> Result<Vec<Proxy>, StorageError>
             let url: &str = url;
             // The URL may have a password in it, so it is not logged.
             let proxy = proxy(url.to_owned())
-                .map_err(|_| StorageError::other(format!("`{variable}` is no URL of a proxy")))?;
+                .map_err(|_| StorageError::other(format!("`{variable}` is not a proxy URL")))?;
             proxies.push(proxy.no_proxy(NoProxy::from_string(&direct)));
         }
         Ok(())
@@ -166,6 +166,6 @@ mod tests {
         let environment: StorageEnvironment =
             [("HTTPS_PROXY", "http://a:secret@")].into_iter().collect();
         let refused = proxies(&environment).unwrap_err();
-        assert_eq!(refused.to_string(), "`HTTPS_PROXY` is no URL of a proxy");
+        assert_eq!(refused.to_string(), "`HTTPS_PROXY` is not a proxy URL");
     }
 }

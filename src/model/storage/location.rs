@@ -88,11 +88,11 @@ impl Location {
             return Err(refuse("there is no bucket in it"));
         }
         if !bucket.chars().all(allowed) {
-            return Err(refuse(&format!("`{bucket}` is no name of a bucket")));
+            return Err(refuse(&format!("`{bucket}` is not a bucket name")));
         }
         let prefix = prefix.trim_matches('/');
         let prefix =
-            Path::parse(prefix).map_err(|_| refuse(&format!("`{prefix}` is no plain path")))?;
+            Path::parse(prefix).map_err(|_| refuse(&format!("`{prefix}` is not a plain path")))?;
         Ok(Self {
             base_path: base_path.to_owned(),
             service,
@@ -189,9 +189,9 @@ mod tests {
         insta::assert_snapshot!(all, @r"
         s3://: The provided base path is invalid or doesn't exists - s3://: there is no bucket in it
         s3:///models: The provided base path is invalid or doesn't exists - s3:///models: there is no bucket in it
-        gs://mo dels/x: The provided base path is invalid or doesn't exists - gs://mo dels/x: `mo dels` is no name of a bucket
+        gs://mo dels/x: The provided base path is invalid or doesn't exists - gs://mo dels/x: `mo dels` is not a bucket name
         s3://models/../secrets: The provided base path is invalid or doesn't exists - s3://models/../secrets: a path with `..` is not accepted
-        s3://models/a//b: The provided base path is invalid or doesn't exists - s3://models/a//b: `a//b` is no plain path
+        s3://models/a//b: The provided base path is invalid or doesn't exists - s3://models/a//b: `a//b` is not a plain path
         azfs://share/models: The provided base path is invalid or doesn't exists - azfs://share/models: Azure file shares are not supported
         ");
     }

@@ -436,7 +436,7 @@ fn a_worker_that_starts_anew_has_the_limit_of_its_load() {
     assert!(ended.to_string().contains("ended with status 3"), "{ended}");
     eventually("it is given up", || {
         let obstacle = group.obstacle();
-        obstacle.is_some_and(|text| text.ends_with("does not start anew; the log says why"))
+        obstacle.is_some_and(|text| text.ends_with("does not restart; the log says why"))
     });
     fs::remove_file(folder.file("model.py.hangs")).unwrap();
     eventually("it is tried again", || group.obstacle().is_none());

@@ -482,7 +482,7 @@ impl WorkerGroup {
                         of = group.of,
                         worker = index,
                         pid = link.pid(),
-                        "Python worker has started anew, with its handlers"
+                        "Python worker has restarted, with its handlers"
                     );
                     return;
                 }
@@ -491,12 +491,12 @@ impl WorkerGroup {
                     tracing::error!(
                         of = group.of,
                         worker = index,
-                        "Python worker does not start anew, and is tried again in {} s: {reason}",
+                        "Python worker does not restart; the next attempt is in {} s: {reason}",
                         pause.as_secs()
                     );
                     // What a handler has raised is for the log.
                     group.slots[index].set(Err(format!(
-                        "worker of {} does not start anew; the log says why",
+                        "worker of {} does not restart; the log says why",
                         group.of
                     )));
                 }

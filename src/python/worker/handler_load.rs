@@ -12,7 +12,7 @@ use super::group::COMMON;
 
 /// The load of a graph or a pipeline, as far as its handlers go.
 ///
-/// Another one of the same name is not concerned when it is ended, nor are workers that start anew, which have its limit.
+/// Another one of the same name is not concerned when it is ended, nor are workers that restart, which have its limit.
 #[derive(Clone)]
 pub struct HandlerLoad(Arc<LoadEnd>);
 
@@ -24,14 +24,14 @@ pub(super) struct LoadEnd {
 }
 
 impl Default for HandlerLoad {
-    /// Begins a load whose workers start anew without a limit.
+    /// Begins a load whose workers restart without a limit.
     fn default() -> Self {
         Self::new(None)
     }
 }
 
 impl HandlerLoad {
-    /// Begins a load. Its caller ends it; workers of it that start anew later have `limit` for their handlers.
+    /// Begins a load. Its caller ends it; workers of it that restart later have `limit` for their handlers.
     pub fn new(limit: Option<Duration>) -> Self {
         let state = Arc::new(LoadEnd {
             ended: SetOnce::new(),

@@ -82,7 +82,7 @@ impl ServerTls {
             }
             Err(error) => {
                 let (end, reason) = (self.facts().not_after, chain(&error).to_string());
-                let text = format!("TLS goes on with the certificate that is valid until {end}");
+                let text = format!("TLS keeps using the certificate that is valid until {end}");
                 if changes.refused(reason.clone()) || is_asked {
                     tracing::warn!("{text}: {reason}");
                 }

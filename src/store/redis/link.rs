@@ -487,7 +487,7 @@ fn losses(settings: &HashMap<String, String>, waits: bool) -> Vec<String> {
         && !is("maxmemory", "0")
     {
         losses.push(format!(
-            "with maxmemory-policy {policy} it throws states away when it is full; with noeviction it refuses new ones"
+            "with maxmemory-policy {policy} it drops states when it is full; with noeviction it refuses new ones"
         ));
     }
     losses

@@ -185,7 +185,7 @@ fn streams_have_an_answer_for_each_request() {
     insta::assert_snapshot!(said(REST, &["--responses", "2"]), @"
     exit 64
     error: `--responses 2` does not fit `--api kserve-rest`
-    hint: there each request has a stream of its own, which the server ends
+    hint: each request has its own stream there, which the server ends
     ");
     let wrong = said(REST, &["--shape", "b:3,10"]);
     assert!(
@@ -236,10 +236,7 @@ fn a_generator_without_its_end_has_a_hint() {
     server.wait_ready();
     let flags = ["streamer", "-i", "prompt=the model", "--stream"];
     let said = bench(&server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
-    assert!(
-        said.contains("`--responses end` gives each request"),
-        "{said}"
-    );
+    assert!(said.contains("use `--responses end`"), "{said}");
     assert!(!said.contains("no server answers"), "{said}");
 }
 
@@ -520,7 +517,7 @@ fn reports_are_saved_compared_and_drawn() {
     let refused = bench(server, GRPC, &["dummy", "--against", &before]);
     assert_eq!(refused.code, Some(1));
     assert!(
-        refused.stderr.contains("is no report of `ovms bench`"),
+        refused.stderr.contains("is not a report of `ovms bench`"),
         "{}",
         refused.stderr
     );

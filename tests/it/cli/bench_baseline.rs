@@ -205,7 +205,7 @@ fn two_saved_reports_are_compared_without_a_server() {
     assert!(
         table
             .stderr
-            .starts_with("note: intervals cover what varies within a run;"),
+            .starts_with("note: intervals cover variation within a run,"),
         "{}",
         table.stderr
     );

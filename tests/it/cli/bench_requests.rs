@@ -180,8 +180,8 @@ fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
     let against = ["dummy", "--against", saved];
     let other = bench(&server, TFS_REST, &[&against[..], &SHORT].concat());
     assert_eq!(other.code, Some(0), "{}", other.stderr);
-    let warning = "warning: the report of `--against` measured a different workload: inputs `b` FP32 (1,10) \
-                   here, `b` FP32 (4,10) there\n";
+    let warning = "warning: the report of `--against` measured a different workload: inputs `b` FP32 \
+                   (1,10) here, `b` FP32 (4,10) there\n";
     assert!(other.stderr.contains(warning), "{}", other.stderr);
 
     // A report of a server that was a hundred times as fast, as earlier versions wrote it.

@@ -151,7 +151,7 @@ fn whoever_listens_and_says_nothing_does_not_hold_it_up() {
     let (_, report) = home.report(&mut home.doctor(&[]));
     for (name, port) in [("gRPC port", ports.0), ("REST port", ports.1)] {
         let reported = report.reported(name);
-        let begins = format!("warn: {port} is in use by something that is no model server\n");
+        let begins = format!("warn: {port} is in use by something other than a model server\n");
         assert!(reported.starts_with(&begins), "{reported}");
         assert!(
             reported.contains("hint: serve on another port"),

@@ -180,7 +180,7 @@ fn something_else_than_a_model_server_is_distinguished_from_one() {
         for api in APIS {
             let text = asked(port, api, &[]);
             let begin = format!(
-                "exit 69\nerror: what answers at 127.0.0.1:{port} is no model server: it sends {found}\n"
+                "exit 69\nerror: the server at 127.0.0.1:{port} is not a model server: it sends {found}\n"
             );
             assert!(text.starts_with(&begin), "{api}: {text}");
             assert!(

@@ -56,7 +56,7 @@ fn no_port_is_one_that_is_typed_as_0() {
     insta::assert_snapshot!(run.failure(), @"
     exit 64
     port and rest_port cannot both be unset
-    hint: give --port for gRPC, --rest-port for REST, or both, where 0 is none and no free one is chosen; --grpc-unix-socket and --rest-unix-socket do as well
+    hint: give --port for gRPC, --rest-port for REST, or both (0 disables a port); --grpc-unix-socket or --rest-unix-socket work as well
     ");
     let ports = free_ports();
     let mut command = cli::command();
@@ -152,7 +152,7 @@ fn a_server_that_others_can_reach_says_so_once() {
     let mut open = warnings(&[]);
     assert_eq!(open.len(), 1, "{open:?}");
     insta::with_settings!({filters => [(r"0\.0\.0\.0:\d+", "0.0.0.0:<port>")]}, {
-        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards /v3 alone); bind 127.0.0.1, give --auth and --tls-cert, or put a proxy in front");
+        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards only /v3); bind 127.0.0.1, give --auth and --tls-cert, or put a proxy in front");
     });
     let here = [
         "--grpc_bind_address=127.0.0.1",

@@ -265,7 +265,7 @@ fn misspelt_methods_are_reported() {
             insta::assert_snapshot!(shown(&run), @"
             graph `g`: 1 warning
 
-            warning: `def initialise` is no method that the server calls, and there is no `initialize`
+            warning: `def initialise` is not a method that the server calls, and there is no `initialize`
              --> <folder>/g/handler.py:5:1
               |
             5 |     def initialise(self, kwargs):
@@ -526,8 +526,7 @@ fn the_configuration_file_of_a_folder_is_used_if_it_lists_the_graph() {
     fs::write(folder.path().join("g/config.json"), r#"{"layers": 12}"#).unwrap();
     let run = checked(&["g"]);
     assert_eq!(run.code, Some(2), "{}", shown(&run));
-    let unused =
-        "since no configuration file was named, and g/config.json is no valid configuration file\n";
+    let unused = "since no configuration file was named, and g/config.json is not a valid configuration file\n";
     assert!(run.text().contains(unused), "{}", shown(&run));
     // In the folder of the graph, under another name.
     config("g/config.json", r#"{"name": "named", "base_path": "."}"#);

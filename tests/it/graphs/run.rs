@@ -206,7 +206,7 @@ fn a_handler_in_the_place_of_its_graph_is_reported() {
                 .current_dir(folder.path());
             let run = cli::run(&mut run);
             assert_eq!(run.code, Some(64), "{command}: {}", run.stderr);
-            let text = format!("error: {path} is a handler, and no graph\n{hint}");
+            let text = format!("error: {path} is a handler, not a graph\n{hint}");
             assert!(run.stderr.contains(&text), "{command}: {}", run.stderr);
         }
     }
@@ -437,8 +437,7 @@ fn a_debugger_at_the_terminal_has_no_limit_of_time() {
     let limit = "\"handler.py\" python_timeout_ms: 300 }";
     let text = PYTHON.replace("\"handler.py\" }", limit);
     write(&graph, &text, STOPPING);
-    let note =
-        "python_timeout_ms (300) does not count at a terminal, where a `breakpoint()` may wait";
+    let note = "python_timeout_ms (300) is ignored at a terminal, where a `breakpoint()` may wait";
     let args = ["graph", "run", graph.to_str().unwrap(), "-i", "in=hello"];
     let wait = "import time; time.sleep(1); print('loo' + 'ked')\n";
     let steps = [

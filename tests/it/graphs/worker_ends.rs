@@ -57,7 +57,7 @@ fn a_request_beyond_the_limit_of_memory_fails_alone() {
     assert!(text.contains(&expected), "{text}");
     assert_eq!(reported(&client, code("py", FINE)), "out UINT8 [4] fine");
     let log = server.log();
-    assert!(!log.contains("has started anew"), "{log}");
+    assert!(!log.contains("has restarted"), "{log}");
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn a_worker_that_dies_while_it_loads_is_not_replaced() {
     crate::support::graphs::reload(&server);
     let text = reported(&client, code("py", "import os; os._exit(8)"));
     assert!(text.contains("ended with status 8"), "{text}");
-    server.wait_log("has started anew, with its handlers of=\"graph py\"");
+    server.wait_log("has restarted, with its handlers of=\"graph py\"");
     let log = server.log();
     // One for the first death would have begun long before.
-    assert_eq!(log.matches("has started anew").count(), 1, "{log}");
+    assert_eq!(log.matches("has restarted").count(), 1, "{log}");
     assert!(!log.contains("python_memory_limit"), "{log}");
 }
 

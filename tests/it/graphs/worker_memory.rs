@@ -63,13 +63,13 @@ fn inputs_that_a_handler_keeps_leave_room_for_other_graphs() {
         refused.starts_with("ResourceExhausted: ") && refused.contains(text),
         "{refused}"
     );
-    let warning = "requests are refused: inputs of ";
-    let line = server.wait_log(warning);
+    let warning = "requests are rejected: inputs take ";
+    let text = server.wait_log(warning);
     assert!(
-        line.contains(" are in flight or kept by handlers, and 50331648 may be"),
-        "{line}"
+        text.contains(" of at most 50331648 bytes, in flight or kept by handlers; "),
+        "{text}"
     );
-    assert!(line.contains("of=\"graph py\""), "{line}");
+    assert!(text.contains("of=\"graph py\""), "{text}");
     for _ in 0..5 {
         assert_eq!(
             reported(&client, code("other", &fine)),
@@ -137,8 +137,8 @@ fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
     );
     let all = of("all graphs and pipelines", 109_051_904);
     assert!(refused[1].contains(&all), "{refused:?}");
-    let line = server.wait_log("requests are refused: inputs of all graphs and pipelines of ");
-    assert!(line.contains("of=\"graph other\""), "{line}");
+    let text = server.wait_log("requests are rejected: inputs of all graphs and pipelines take ");
+    assert!(text.contains("of=\"graph other\""), "{text}");
     let image = vec![7; 1_000_000];
     for _ in 0..5 {
         let request = raw("passthrough_u8", "in", "UINT8", &[1, 1_000_000], &image);

@@ -213,7 +213,7 @@ fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
         assert!(server.wait().success());
         let took = asked.elapsed();
         // By the server's own clock: requests have the limit, neither less nor another one.
-        let over = "the time to stop is over";
+        let over = "the shutdown timeout has passed";
         let requests = between(&server, "waiting for the requests in flight", over);
         assert!(
             requests >= LIMIT && requests < 2 * LIMIT,
@@ -440,7 +440,7 @@ fn pooled_instances_share_the_workers_and_are_replaced_with_them() {
         .args(["-s", "KILL", &worker])
         .status();
     assert!(killed.expect("kill is there").success());
-    server.wait_log("Python worker has started anew");
+    server.wait_log("Python worker has restarted");
     for _ in 0..5 {
         is_fine(&client, "py");
     }
@@ -565,7 +565,7 @@ fn the_log_says_where_a_handler_was_that_ended_its_worker() {
             text.contains(&died) && text.ends_with(" in node py"),
             "{text}"
         );
-        server.wait_log("Python worker has started anew");
+        server.wait_log("Python worker has restarted");
         let log = server.log();
         let mut lines = log.lines().skip_while(|line| {
             !line.contains("Python worker was") && !line.contains("Python worker ended")

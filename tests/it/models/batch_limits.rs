@@ -293,7 +293,7 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
         calls.map(|call| outputs(call.wait())),
         [[125.0; 4], [126.0; 4]]
     );
-    let reason = "a batch of 2 rows failed where each of its requests runs";
+    let reason = "a batch of 2 rows failed although each of its requests runs alone";
     server.wait_log(reason);
     let after = config(&grpc, "unpadded");
     assert_eq!((after.max_batch_size, after.dynamic_batching), (0, None));
@@ -318,7 +318,7 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
         run.stderr
     );
     assert!(
-        !run.stderr.contains("Requests that wait run in batches"),
+        !run.stderr.contains("Queued requests run in batches"),
         "{}",
         run.stderr
     );

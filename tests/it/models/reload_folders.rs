@@ -171,7 +171,7 @@ fn labels_are_followed_and_reported_where_they_do_not_fit() {
         cli::run(cli::command().args(["infer", "m", "--zeros", "--top", "1", "--url", &url]));
     insta::assert_snapshot!(ranked.stderr, @r"
     error: model `m` has 2 labels, output `scores` has 10 scores
-    hint: correct `labels.txt` beside the model on the server, or give other labels with --labels FILE
+    hint: correct `labels.txt` next to the model on the server, or give other labels with --labels FILE
     ");
     assert_eq!((ranked.code, ranked.stdout.len()), (Some(1), 0));
     write("c\nd\ne\n");

@@ -293,7 +293,7 @@ async fn a_download_that_breaks_off_leaves_nothing() {
     let storage = lab.open("s3://models/m").await;
     let versions = storage.survey().await.unwrap().versions;
     let refused = storage.fetch(&versions[0]).await.unwrap_err();
-    insta::assert_snapshot!(reported(&refused), @"the download of `m/1/m.onnx` broke off after 4 of 1000 bytes: end of file before message length reached");
+    insta::assert_snapshot!(reported(&refused), @"the download of `m/1/m.onnx` was interrupted after 4 of 1000 bytes: end of file before message length reached");
     assert_eq!(lab.copies(), [""; 0]);
 }
 

@@ -103,7 +103,7 @@ fn requests_that_take_too_long_are_left() {
         started.elapsed()
     );
     assert!(runs.wait().is_err());
-    let log = server.wait_log("the time to stop is over");
+    let log = server.wait_log("the shutdown timeout has passed");
     assert!(
         log.contains(" WARN ") && log.contains("requests=1"),
         "{log}"

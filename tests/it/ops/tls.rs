@@ -71,7 +71,7 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
     for api in APIS {
         good(&infer(&server, api, &["--cacert", &ca]), api);
         good(&infer(&server, api, &["--insecure"]), api);
-        let hint = "`--cacert FILE` names the authority that signed it";
+        let hint = "`--cacert FILE` names the CA that signed it";
         let run = cli::run(
             cli::command()
                 .args([
@@ -87,7 +87,11 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
                 .env("SSL_CERT_FILE", made.other()),
         );
         unreached(&run, "unknown issuer", hint);
-        unreached(&run, "is not trusted here", "` shows who signed it");
+        unreached(
+            &run,
+            "is not signed by a trusted CA",
+            "` shows who signed it",
+        );
         let plain = url(&server, api, false);
         let run = cli::ovms(["infer", "dummy", "--zeros", "--api", api, "--url", &plain]);
         let scheme = if api.ends_with("grpc") {
@@ -276,15 +280,11 @@ fn clients_without_a_certificate_are_refused_where_it_is_required() {
         };
         good(&with("client"), api);
         let run = infer(&server, api, &["--cacert", &ca]);
-        let reason = "asks for a certificate of the client";
+        let reason = "requires a client certificate";
         unreached(&run, reason, "`--cert FILE` and `--key FILE`");
         for name in ["other", "old"] {
-            let reason = "does not accept the certificate of the client";
-            unreached(
-                &with(name),
-                reason,
-                "check that the certificate of `--cert` is of",
-            );
+            let reason = "rejected the client certificate";
+            unreached(&with(name), reason, "check that `--cert` is signed by");
         }
     }
     server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
@@ -379,7 +379,7 @@ fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
     made.write("stranger", 90);
     let key = fs::read(made.path("server.key")).unwrap();
     fs::copy(made.path("stranger.key"), made.path("server.key")).unwrap();
-    server.wait_log("TLS goes on with the certificate that is valid until");
+    server.wait_log("TLS keeps using the certificate that is valid until");
     let mismatch = server.wait_log("the key is not that of the certificate in");
     assert!(mismatch.contains(" WARN "), "{mismatch}");
     let page = curl(&server, &ca, "/metrics");
@@ -427,7 +427,7 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
     };
     let check = |known: &str, stranger: &str| {
         good(&with(known), known);
-        let reason = "does not accept the certificate of the client";
+        let reason = "rejected the client certificate";
         unreached(&with(stranger), reason, "--cert");
     };
     check("client", "other");
@@ -435,12 +435,12 @@ fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
         ("", "found no certificate in PEM form"),
         (
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            "found no certificate of an authority that can be decoded",
+            "found no CA certificate that can be decoded",
         ),
     ] {
         fs::write(&clients, text).unwrap();
         let said = server.wait_log(reason);
-        let expected = "TLS goes on with the certificate that is valid until";
+        let expected = "TLS keeps using the certificate that is valid until";
         assert!(said.contains(" WARN ") && said.contains(expected), "{said}");
         assert!(said.contains("cannot use --tls-client-ca"), "{said}");
         check("client", "other");
@@ -463,11 +463,7 @@ fn a_wait_does_not_last_for_a_certificate_that_is_not_trusted() {
         let begun = Instant::now();
         let flags = ["--wait", "60", "--cacert", stranger.to_str().unwrap()];
         let run = infer(&server, api, &flags);
-        unreached(
-            &run,
-            "is of an authority that is not trusted here",
-            "`--cacert FILE`",
-        );
+        unreached(&run, "is not signed by a trusted CA", "`--cacert FILE`");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(30), "{api}: {took:?}");
         good(
@@ -586,7 +582,7 @@ fn a_doctor_sees_the_certificate_and_the_verdict() {
     let text = run.text();
     assert!(text.contains("is in use by a server with TLS"), "{text}");
     assert!(
-        text.contains("look at it with --url grpcs://127.0.0.1:"),
+        text.contains("check it with --url grpcs://127.0.0.1:"),
         "{text}"
     );
 }
@@ -629,7 +625,8 @@ fn a_certificate_that_clients_refuse_is_warned_of() {
     command.args(["serve", "--check", "--model_name", "dummy", "--model_path"]);
     let run = cli::run(command.arg(model("dummy")).args(&pair));
     assert_eq!(run.code, Some(2), "{}{}", run.text(), run.stderr);
-    let reason = "server.pem is marked as one of an authority (CA:TRUE) and has no subject alternative names";
+    let reason =
+        "server.pem is marked as a CA certificate (CA:TRUE) and has no subject alternative names";
     let hint = "-addext subjectAltName=DNS:HOST -addext basicConstraints=critical,CA:FALSE`";
     assert!(run.stderr.contains(reason), "{}", run.stderr);
     assert!(run.stderr.contains(hint), "{}", run.stderr);

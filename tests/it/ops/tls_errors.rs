@@ -36,7 +36,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     insta::assert_snapshot!(refused(&made, &["--grpc_tls"]), @"
     exit 64
     grpc_tls is set but tls_cert is not set
-    hint: give --tls-cert FILE and --tls-key FILE, which turn TLS on, or leave out --grpc-tls
+    hint: give --tls-cert FILE and --tls-key FILE, to enable TLS, or omit --grpc-tls
     ");
     for (flag, name) in [
         ("--tls_poll_wait_seconds=1", "tls_poll_wait_seconds"),
@@ -47,10 +47,7 @@ fn flags_that_contradict_each_other_are_usage_errors() {
         ("--max_tls_handshakes=1", "max_tls_handshakes"),
     ] {
         let said = refused(&made, &[flag]);
-        let hint = format!(
-            "which turn TLS on, or leave out --{}",
-            name.replace('_', "-")
-        );
+        let hint = format!("to enable TLS, or omit --{}", name.replace('_', "-"));
         let expected = format!("exit 64\n{name} is set but tls_cert is not set\n");
         assert!(
             said.starts_with(&expected) && said.contains(&hint),
@@ -61,8 +58,8 @@ fn flags_that_contradict_each_other_are_usage_errors() {
     let with = |more: &[&str]| refused(&made, &[&pair, more].concat());
     insta::assert_snapshot!(with(&["--tls_client_auth", "required"]), @"
     exit 64
-    tls_client_auth needs the authorities of clients, but tls_client_ca is not set
-    hint: give --tls-client-ca FILE with the authority whose certificates clients have, or --tls-client-auth off
+    tls_client_auth needs CA certificates, but tls_client_ca is not set
+    hint: give --tls-client-ca FILE with the CA of the client certificates, or --tls-client-auth off
     ");
     insta::assert_snapshot!(with(&["--rest_tls"]), @"
     exit 64
@@ -177,12 +174,12 @@ fn a_reload_with_a_broken_pair_says_so_and_takes_one_that_fits() {
         let (_, reason) = rest.split_once(" - ").unwrap();
         insta::allow_duplicates! {
             insta::assert_snapshot!(format!("{start} until TIME - {reason}"), @r#"
-            {"error":"TLS goes on with the certificate that is valid until TIME - cannot use --tls-key DIR/server.key: the key is not that of the certificate in DIR/server.pem"}
+            {"error":"TLS keeps using the certificate that is valid until TIME - cannot use --tls-key DIR/server.key: the key is not that of the certificate in DIR/server.pem"}
             412
             "#);
         }
     }
-    server.wait_log("TLS goes on with the certificate that is valid until");
+    server.wait_log("TLS keeps using the certificate that is valid until");
     let page = curl("/metrics", &[]);
     let counted = |line: &str| assert!(page.lines().any(|it| it == line), "{line}: {page}");
     counted(r#"ovms_reloads{result="fail"} 2"#);

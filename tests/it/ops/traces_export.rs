@@ -192,7 +192,7 @@ fn a_dead_collector_does_no_harm() {
             let took = begun.elapsed();
             assert!(took < Duration::from_secs(5), "{protocol} {url}: {took:?}");
             server.wait_log("spans wait for the collector");
-            server.wait_log("the collector does not take spans");
+            server.wait_log("the collector does not accept spans");
             drop(grpc);
             let begun = Instant::now();
             server.signal("TERM");

@@ -147,7 +147,7 @@ fn values_that_are_not_known_are_warned_of() {
       warning: OTEL_EXPORTER_OTLP_COMPRESSION has `brotli`, expected `gzip` or `none`; none is used
       warning: OTEL_EXPORTER_OTLP_TRACES_TIMEOUT has `abc`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
       warning: OTEL_BSP_EXPORT_TIMEOUT has `z`, expected a whole number of milliseconds from 1 to 4294967295; 10000 is used
-      warning: OTEL_EXPORTER_OTLP_HEADERS has something else as entry 2 of 2, expected a header as `name=value`; the entry is passed over
+      warning: OTEL_EXPORTER_OTLP_HEADERS has something else as entry 2 of 2, expected a header as `name=value`; the entry is ignored
       warning: OTEL_BSP_SCHEDULE_DELAY has `y`, expected a whole number of milliseconds from 1 to 4294967295; 5000 is used
       warning: OTEL_BSP_MAX_QUEUE_SIZE has `x`, expected a whole number from 1 to 1000000; 2048 is used
       warning: OTEL_BSP_MAX_EXPORT_BATCH_SIZE has `q`, expected a whole number from 1 to 1000000; 512 is used

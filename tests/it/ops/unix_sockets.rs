@@ -183,7 +183,7 @@ fn a_path_that_cannot_be_used_is_refused_with_the_next_step() {
     insta::assert_snapshot!(refused(&mut of(&file), folder.path()), @"
     exit 1
     error: Failed to start REST server at unix:<folder>/file
-      caused by: the path is taken by a file, which is no socket
+      caused by: the path is taken by a file, which is not a socket
     hint: remove <folder>/file if nobody needs it, or choose another path
     ");
     assert_eq!(fs::read(&file).unwrap(), b"x");
@@ -199,7 +199,7 @@ fn a_path_that_cannot_be_used_is_refused_with_the_next_step() {
     exit 1
     error: Failed to start REST server at unix:/tmp/xxx
       caused by: the path has 125 bytes; expected 107 at most
-    hint: the system takes no longer one; choose a shorter path, such as below /run
+    hint: the path is too long for the system; choose a shorter one, such as below /run
     ");
     let closed = folder.path().join("closed");
     fs::create_dir(&closed).unwrap();

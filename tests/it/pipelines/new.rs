@@ -148,8 +148,9 @@ fn a_detection_is_written_checked_run_and_tested() {
     let config = "nodes/page/config.json";
     let run = ovms(&["pipeline", "check", config]);
     // The types are those of the node's params, which the handler alone knows.
-    let note = "  note: the Python node `crops` declares no types and shapes, so that they were not compared with what \
-                takes them: `crop` of `classify`, FP32 (1,3,48,320) for each part; `ovms pipeline run` shows them\n";
+    let note = "  note: the Python node `crops` declares no types and shapes, so they were not compared with the \
+                inputs that take them: `crop` of `classify`, FP32 (1,3,48,320) for each part; \
+                `ovms pipeline run` shows them\n";
     let none = format!("pipeline `page`: no errors\n{note}");
     assert_eq!((run.text(), run.failure()), (none, "exit 0\n".to_owned()));
     assert_eq!(ovms(&["pipeline", "show", config]).code, Some(0));
@@ -180,7 +181,7 @@ fn a_detection_is_written_checked_run_and_tested() {
     let run = ovms(&[&new[..], &models[..]].concat());
     assert_eq!(run.code, Some(1));
     assert!(
-        run.stderr.contains("config.json is there already"),
+        run.stderr.contains("config.json already exists"),
         "{}",
         run.stderr
     );
@@ -188,7 +189,7 @@ fn a_detection_is_written_checked_run_and_tested() {
     let chain = ["pipeline", "new", "chain", "page"];
     let run = ovms(&[&chain[..], &models[..2]].concat());
     assert_eq!(run.code, Some(1));
-    let between = "`ovms pipeline new detection` writes a node that cuts it out";
+    let between = "its crops, use `ovms pipeline new detection`";
     assert!(run.stderr.contains(between), "{}", run.stderr);
     // A classifier alone finds nothing.
     let run = ovms(&[&new[..], &["models/classifier", "models/ocr_rec"]].concat());

@@ -101,7 +101,7 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
         assert!(died.ends_with(error.message()), "{error}");
         is_fine(&client, "p");
         server.wait_log(&format!("Python worker {how}"));
-        server.wait_log("Python worker has started anew");
+        server.wait_log("Python worker has restarted");
         assert_eq!(text(&client, "other", PID), other);
     }
 }

@@ -113,7 +113,7 @@ fn retries_alone_say_what_waits_for_a_server() {
     assert!(run.stderr.ends_with(hint), "{}", run.stderr);
     let args = words("m -i [[1],[2]] --sequence --retries 3");
     let run = cli::run(at(port, GRPC).args(args));
-    let hint = "hint: `--retries` begins with the first step; `--wait 60` waits until a server that starts is ready\n";
+    let hint = "hint: `--retries` starts with the first step; `--wait 60` waits for a server that is starting\n";
     assert_eq!(run.code, Some(69), "{}", run.stderr);
     assert!(run.stderr.ends_with(hint), "{}", run.stderr);
 }
@@ -128,8 +128,7 @@ fn the_end_of_an_open_sequence_needs_no_input() {
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let last = infer(&server, api, &words("running_total --end --sequence-id 1"));
         assert_eq!(last.code, Some(0), "{api}: {}", last.stderr);
-        let note =
-            "note: no input was given: the last step has zeros, and the answer is to those\n";
+        let note = "note: no input was given, so the last step has zeros\n";
         assert!(last.stderr.contains(note), "{api}: {}", last.stderr);
         assert!(last.text().contains("1, 2, 3, 4"), "{api}: {}", last.text());
         is_gone(&server, "running_total", "1");
@@ -232,13 +231,13 @@ fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
     exit 1
     error: step 2 of 3: no answer from <address> within 200ms
     hint: `--timeout` sets the limit
-    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` goes on with it, from step 2 on, or from the one behind it if the server has run that one; `ovms infer running_busy --sequences`, over REST, shows the steps that it has run
+    hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` continues it from step 2, or from the one after if the server has run that one; `ovms infer running_busy --sequences`, over REST, shows the steps that it has run
     ");
     for (flags, hint) in [
         (
             &[][..],
-            "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` goes on with it, from \
-             step 2 (sample 4 of the sound, from 0 on) on, or from the one behind it if the server has run that one; \
+            "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` continues it from \
+             step 2 (sample 4 of the sound, from 0 on), or from the one after if the server has run that one; \
              `ovms infer running_total --sequences`, over REST, shows the steps that it has run\n",
         ),
         (

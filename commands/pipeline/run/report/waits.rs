@@ -142,7 +142,7 @@ impl Bottleneck {
                 ", and others the rest"
             };
             return format!(
-                "; the processor is what they waited for ({facts}{others}): more `nireq` does not help"
+                "; they waited for the CPU ({facts}{others}): more `nireq` does not help"
             );
         }
         // Runs in place are no more at once than there are streams; half of one is what comes and goes.
@@ -194,9 +194,9 @@ mod tests {
         let advised = |bottleneck: Bottleneck| bottleneck.advice();
         insta::assert_snapshot!(advised(SLOTS), @"; there were free cores (this process kept 2.1 of 4 cores busy): `nireq` 4 gives each of its 4 streams a run");
         let busy = Some(3.9);
-        insta::assert_snapshot!(advised(Bottleneck { busy, ..SLOTS }), @"; the processor is what they waited for (this process kept 3.9 of 4 cores busy): more `nireq` does not help");
+        insta::assert_snapshot!(advised(Bottleneck { busy, ..SLOTS }), @"; they waited for the CPU (this process kept 3.9 of 4 cores busy): more `nireq` does not help");
         let queued = 2.4;
-        insta::assert_snapshot!(advised(Bottleneck { queued, ..SLOTS }), @"; the processor is what they waited for (this process kept 2.1 of 4 cores busy, and others the rest): more `nireq` does not help");
+        insta::assert_snapshot!(advised(Bottleneck { queued, ..SLOTS }), @"; they waited for the CPU (this process kept 2.1 of 4 cores busy, and others the rest): more `nireq` does not help");
         let in_flight = 1.0;
         insta::assert_snapshot!(advised(Bottleneck { in_flight, ..SLOTS }), @"; not all of them were in use (this process kept 2.1 of 4 cores busy): more `nireq` does not help");
         let streams = 1;
@@ -213,7 +213,7 @@ mod tests {
             busy: Some(1.2),
             ..SLOTS
         };
-        insta::assert_snapshot!(advised(one), @"; the processor is what they waited for (this process kept 1.0 of 1 core busy): more `nireq` does not help");
+        insta::assert_snapshot!(advised(one), @"; they waited for the CPU (this process kept 1.0 of 1 core busy): more `nireq` does not help");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub enum SequenceError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The server does not report that it is a sequence, and the caller gave no id of his own.
-    #[error("the answer does not have the id of the sequence")]
+    #[error("the response has no sequence id")]
     NoId,
 }
 

@@ -12,7 +12,7 @@ const MAX_QUEUE: usize = 10_000;
 pub(super) static FACTORIES: &[Factory] = &[
     Factory {
         name: "FlowLimiterCalculator",
-        about: "Lets so many packets through until FINISHED reports that they are done; the newest wait.",
+        about: "Lets so many packets through until FINISHED says that they are done; the newest wait.",
         contract: queued,
         make: |node, _| {
             let options: FlowLimiterCalculatorOptions = node.options.get().unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) static FACTORIES: &[Factory] = &[
     },
     Factory {
         name: "RealTimeFlowLimiterCalculator",
-        about: "Lets so many packets through until FINISHED reports that they are done; none waits.",
+        about: "Lets so many packets through until FINISHED says that they are done; none waits.",
         contract,
         make: |node, _| {
             let (outputs, allow) = outputs(node);

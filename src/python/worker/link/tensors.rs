@@ -58,15 +58,15 @@ impl Announced {
         self.bytes = self.bytes.saturating_add(arena.bytes);
         if self.bytes > most {
             return Err(format!(
-                "was ended: it shares {} bytes of memory with the server, and {most} are the most, which is {MAX_SHARE} \
-                 times --max-bytes-in-flight; give less at once, or raise that",
+                "was ended: it shares {} bytes of memory with the server, more than the limit of {most}, {MAX_SHARE} \
+                 times --max-bytes-in-flight; return less at once, or raise that",
                 self.bytes
             ));
         }
         if self.arenas.len() > MAX_ARENAS {
             return Err(format!(
-                "was ended: it shares {} pieces of memory with the server, and {MAX_ARENAS} are the most; give fewer \
-                 large tensors at once",
+                "was ended: it shares {} pieces of memory with the server, more than the limit of {MAX_ARENAS}; \
+                 return fewer large tensors at once",
                 self.arenas.len()
             ));
         }
@@ -306,7 +306,7 @@ mod tests {
         let budget = 256 * MIB;
         let (count, reason) = until_refused(64 * MIB, budget);
         assert_eq!(count as usize * 64 * MIB, MAX_SHARE * budget);
-        assert!(reason.contains("and 1073741824 are the most"), "{reason}");
+        assert!(reason.contains("the limit of 1073741824"), "{reason}");
         let (count, reason) = until_refused(1, usize::MAX);
         assert_eq!(count as usize, MAX_ARENAS);
         assert!(reason.contains("shares 4097 pieces"), "{reason}");

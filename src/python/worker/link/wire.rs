@@ -101,8 +101,8 @@ impl Wire {
         let (charged, max) = (full.charged(), full.max());
         tracing::warn!(
             of = self.of,
-            "requests are refused: inputs{whose} of {charged} bytes are in flight or kept by handlers, and {max} may be; copy what \
-             a handler keeps (`numpy.array(tensor)`), or raise --max-bytes-in-flight"
+            "requests are rejected: inputs{whose} take {charged} of at most {max} bytes, in flight or kept by handlers; copy \
+             what a handler keeps (`numpy.array(tensor)`), or raise --max-bytes-in-flight"
         );
     }
 

@@ -20,7 +20,7 @@ fn the_file_is_followed_and_a_faulty_one_is_not() {
     guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
     let said = server.wait_log("rights stay as they were");
     assert!(
-        said.contains("auth.toml:3:9: found a key that is no SHA-256"),
+        said.contains("auth.toml:3:9: found a key that is not a SHA-256 digest"),
         "{said}"
     );
     assert_eq!(status(server, "root", "/v2/models/secret"), 200);
@@ -72,7 +72,7 @@ fn a_reload_with_a_faulty_file_says_so() {
         answer.error().replace(&folder, "FOLDER")
     };
     guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
-    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot use --auth FOLDER/auth.toml: FOLDER/auth.toml:3:9: found a key that is no SHA-256 (expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them)");
+    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot use --auth FOLDER/auth.toml: FOLDER/auth.toml:3:9: found a key that is not a SHA-256 digest (expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them)");
     server.wait_log("rights stay as they were: ");
     fs::remove_file(guarded.path("auth.toml")).unwrap();
     insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot read --auth FOLDER/auth.toml: No such file or directory (os error 2)");

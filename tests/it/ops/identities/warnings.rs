@@ -36,10 +36,10 @@ fn files(auth: &str) -> (TempDir, String, String) {
 #[test]
 fn a_key_of_v3_is_no_key_of_anything_else() {
     let (_folder, auth, file) = files(&identity("user", "infer = [\"*\"]"));
-    insta::assert_snapshot!(warnings(&["--api_key_file", &file], &[]), @"INFO --api-key-file is for /v3 alone; --auth has keys and rights for all paths");
-    insta::assert_snapshot!(warnings(&[], &[("API_KEY", "x")]), @"INFO the variable API_KEY is for /v3 alone; --auth has keys and rights for all paths");
-    insta::assert_snapshot!(warnings(&["--auth", &auth, "--api_key_file", &file], &[]), @"WARN --auth and --api-key-file both read the header `authorization`, so that POST requests below /v3 pass with a key only that is in both; leave out --api-key-file: --auth guards /v3 as well");
-    insta::assert_snapshot!(warnings(&["--auth", &auth], &[("API_KEY", "x")]), @"WARN --auth and the variable API_KEY both read the header `authorization`, so that POST requests below /v3 pass with a key only that is in both; unset API_KEY: --auth guards /v3 as well");
+    insta::assert_snapshot!(warnings(&["--api_key_file", &file], &[]), @"INFO --api-key-file is for /v3 only; --auth has keys and rights for all paths");
+    insta::assert_snapshot!(warnings(&[], &[("API_KEY", "x")]), @"INFO the variable API_KEY is for /v3 only; --auth has keys and rights for all paths");
+    insta::assert_snapshot!(warnings(&["--auth", &auth, "--api_key_file", &file], &[]), @"WARN --auth and --api-key-file both read the header `authorization`, so POST requests below /v3 need a key that is in both; leave out --api-key-file: --auth guards /v3 as well");
+    insta::assert_snapshot!(warnings(&["--auth", &auth], &[("API_KEY", "x")]), @"WARN --auth and the variable API_KEY both read the header `authorization`, so POST requests below /v3 need a key that is in both; unset API_KEY: --auth guards /v3 as well");
     assert_eq!(warnings(&["--auth", &auth], &[("API_KEY", "")]), "");
 }
 
@@ -70,8 +70,8 @@ fn a_port_without_tls_knows_no_certificates() {
         let text = warnings(&[&flags[..], &[more]].concat(), &[]);
         text.replace(&folder.path().display().to_string(), "DIR")
     };
-    insta::assert_snapshot!(with("--grpc_tls"), @"WARN DIR/auth.toml: all identities are known by certificates alone, and the REST port has no TLS: it knows none of them (give --rest-tls as well, or keys to the identities that use this port)");
-    insta::assert_snapshot!(with("--rest_tls"), @"WARN DIR/auth.toml: all identities are known by certificates alone, and the gRPC port has no TLS: it knows none of them (give --grpc-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(with("--grpc_tls"), @"WARN DIR/auth.toml: all identities have only certificates, but the REST port has no TLS: it would recognize none of them (give --rest-tls as well, or keys to the identities that use this port)");
+    insta::assert_snapshot!(with("--rest_tls"), @"WARN DIR/auth.toml: all identities have only certificates, but the gRPC port has no TLS: it would recognize none of them (give --grpc-tls as well, or keys to the identities that use this port)");
     assert_eq!(with("--tls_min_version=1.3"), "");
     let check = || {
         let mut command = cli::command();
@@ -87,7 +87,7 @@ fn a_port_without_tls_knows_no_certificates() {
     };
     let run = check();
     assert_eq!(run.code, Some(2), "{}", run.stderr);
-    let expected = "auth.toml: all identities are known by certificates alone, and the REST port";
+    let expected = "auth.toml: all identities have only certificates, but the REST port";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     // One that has a key as well may be for that port.
     fs::write(

@@ -209,7 +209,7 @@ fn a_sequence_whose_attempts_are_over_stays_open() {
         "{}",
         run.stderr
     );
-    let open = "hint: sequence 7 is open: `--sequence --continue --sequence-id 7` goes on with it, from step 2 on";
+    let open = "hint: sequence 7 is open: `--sequence --continue --sequence-id 7` continues it from step 2";
     assert!(run.stderr.contains(open), "{}", run.stderr);
     let [server] = serve(MODEL, &store, &STEP);
     assert_eq!(steps_of(&server), 1, "it is in the store");

@@ -71,7 +71,7 @@ fn a_store_that_cannot_be_had_ends_the_start() {
     insta::assert_snapshot!(failure(&format!("redis://u:secret@127.0.0.1:{other}"), other), @r#"
     exit 1
     error: sequence store cannot be used
-      caused by: redis://127.0.0.1:PORT does not answer as Redis does; is it the port of something else?
+      caused by: redis://127.0.0.1:PORT does not speak the protocol of Redis; is the port right?
     "#);
 }
 

@@ -242,8 +242,8 @@ fn what_a_client_says_of_a_full_and_of_a_damaged_store_is_so() {
     insta::assert_snapshot!(send(&server, "7", &["--continue"]).failure(), @r"
     exit 1
     error: step 1 of 2: the server refused the request: RESOURCE_EXHAUSTED: Sequence store is full
-    hint: the store of the server needs room; until then no step can be stored
-    hint: sequence 7 is open: `--sequence --continue --sequence-id 7` goes on with it, from step 1 on, or from the one behind it if the server has run that one; `ovms infer running_total --sequences`, over REST, shows the steps that it has run
+    hint: make room in the server's store; until then no step can be stored
+    hint: sequence 7 is open: `--sequence --continue --sequence-id 7` continues it from step 1, or from the one after if the server has run that one; `ovms infer running_total --sequences`, over REST, shows the steps that it has run
     ");
     // The server has taken what is in the way with it.
     assert!(!part.exists());
@@ -263,7 +263,7 @@ fn what_a_client_says_of_a_full_and_of_a_damaged_store_is_so() {
             insta::assert_snapshot!(send(&server, "8", more).failure(), @r"
             exit 1
             error: step 1 of 2: the server refused the request: INTERNAL: Sequence store is damaged - begin sequence 8 again, which replaces what is stored of it, or remove that with DELETE /v1/models/running_total/sequences/8
-            hint: its state cannot be read any more, so that it cannot go on; without `--continue` it begins again
+            hint: its state can no longer be read; without `--continue` it starts again
             ");
         }
     }

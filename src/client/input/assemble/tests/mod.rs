@@ -435,12 +435,12 @@ fn text_and_binary_files_fill_the_models_shape() {
         (
             Content::Binary(Bytes::from_static(&[1, 0, 2])),
             &numbers,
-            "found 3 bytes, which is no whole number of elements of INT16",
+            "found 3 bytes, which is not a whole number of elements of INT16",
         ),
         (
             Content::Binary(Bytes::from_static(&[9, 0, 0, 0, b'a'])),
             &strings,
-            "found 5 bytes, which is no whole number of elements of BYTES",
+            "found 5 bytes, which is not a whole number of elements of BYTES",
         ),
     ] {
         let error = content(None, None, content_of).tensors(model).unwrap_err();

@@ -80,7 +80,7 @@ fn images_that_a_server_prepares_too_are_reported() {
                 mean: vec![9.0],
                 ..ImageOptions::default()
             },
-            "the server prepares images for input `x` with a mean or a scale of its own, so that pixels are prepared \
+            "the server prepares images for input `x` with a mean or a scale of its own, so pixels are prepared \
              twice: leave out `--preset`, `--mean`, and `--scale`",
         ),
         (
@@ -240,8 +240,8 @@ fn what_follows_the_samples_of_a_file_is_reported() {
     let heard = Arc::clone(&notes);
     let inputs = content(None, None, Content::Samples(sound));
     let inputs = inputs.on_remark(move |it| heard.lock().push((it.is_warning(), it.to_string())));
-    let note = "standard input goes on behind the samples that its header declares, and the rest is left out: several WAV \
-                files in a row are not one sound";
+    let note = "standard input continues after the samples that its header announces, and the rest is left out: several \
+                WAV files in a row are not one sound";
     drop(inputs);
     assert_eq!(*notes.lock(), [(true, note.to_owned())]);
 }
@@ -300,7 +300,7 @@ fn what_images_lose_is_reported_once() {
     assert_eq!(
         *notes.lock(),
         [
-            "a.png is transparent in part, of which the colors below are taken: `magick a.png -background white -flatten \
+            "a.png is partly transparent, and the colors below are used: `magick a.png -background white -flatten \
              FILE.png` puts it on white",
             "b.png has 16 bits a channel, and is sent with 8, as values from 0 to 255"
         ]
@@ -323,7 +323,7 @@ fn what_the_server_changes_of_encoded_images_is_reported() {
         png(image::DynamicImage::new_rgb16(2, 1), "b.png"),
         png(image::DynamicImage::new_rgb8(2, 1), "c.png"),
     ];
-    let clear = "a.png is transparent in part, of which the colors below are taken: `magick a.png -background white \
+    let clear = "a.png is partly transparent, and the colors below are used: `magick a.png -background white \
                  -flatten FILE.png` puts it on white";
     let deep = "b.png has 16 bits a channel, which the server takes as values from 0 to 65535: `magick b.png -depth 8 \
                 FILE.png` makes it 0 to 255";
