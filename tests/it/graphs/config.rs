@@ -45,8 +45,8 @@ fn models_of_a_graph_are_served_like_all_others() {
     fs::write(config.beside("more/subconfig.json"), more).unwrap();
     let server = config.serve();
     assert_eq!(status(&server, "total"), "AVAILABLE OK");
-    server.wait_log("the model `dummy` is left out, since its name is taken");
-    server.wait_log("the model `g` is left out, since its name is taken");
+    server.wait_log("the model `dummy` is skipped, since its name is taken");
+    server.wait_log("the model `g` is skipped, since its name is taken");
     server.wait_log("cannot read the subconfig of graph `broken`");
     server.wait_log("cannot read the subconfig of graph `more`");
     let client = Grpc::connect(&server);

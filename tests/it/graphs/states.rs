@@ -150,7 +150,7 @@ fn a_load_that_does_not_end_holds_up_nobody_for_ever() {
         "Unavailable: Mediapipe is not loaded yet"
     );
     assert!(since.elapsed() >= Duration::from_millis(500));
-    server.wait_log("it took longer than 2s; see what its nodes do when they begin");
+    server.wait_log("it took longer than 2s; check what its nodes do at startup");
     server.wait_ready();
     client.check_serves();
     assert_eq!(status(&server, "slow"), "LOADING FAILED_PRECONDITION");
@@ -190,7 +190,7 @@ fn a_load_ends_though_its_worker_has_not_come() {
         environment,
     ];
     let server = config.begin(&flags);
-    server.wait_log("it took longer than 2s; see what its nodes do when they begin");
+    server.wait_log("it took longer than 2s; check what its nodes do at startup");
     // The next one does not wait for it.
     assert_eq!(graphs::reload(&server), 412);
     let log = server.log();

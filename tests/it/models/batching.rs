@@ -183,7 +183,8 @@ fn batches_are_reported_in_tritons_form() {
     );
     for api in [infer::GRPC, infer::REST] {
         let run = infer::infer(&server, api, &["perceptron", "--metadata"]);
-        let note = "Queued requests run in batches of 2, 8 rows; a request waits 250 µs for others";
+        let note =
+            "Queued requests run in batches of 2, 8 rows; a request waits up to 250 µs for others";
         assert!(run.stderr.contains(note), "{}", run.stderr);
     }
     let run = infer::infer(

@@ -297,10 +297,7 @@ fn a_run_at_a_terminal_has_no_limit_of_time() {
     let body = format!("import time; time.sleep(1); {FINE}");
     let input = format!("in:UINT8={:?}", body.as_bytes());
     let args = ["pipeline", "run", path.to_str().unwrap(), "p", "-i", &input];
-    let steps = [(
-        "python_timeout_ms (300) does not count at a terminal",
-        Some(""),
-    )];
+    let steps = [("python_timeout_ms (300) is ignored at a terminal", Some(""))];
     let screen = terminal::run(200, &args, &[], &steps);
     assert_eq!(screen.code, 0, "{}", screen.text());
     let run = cli::ovms(args);

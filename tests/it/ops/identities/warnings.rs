@@ -11,7 +11,7 @@ use crate::support::{Server, certificates::Certificates, cli, model, server::on}
 fn warnings(flags: &[&str], variables: &[(&str, &str)]) -> String {
     let server = Server::start_in(variables, "dummy", flags);
     let log = server.log();
-    let is_meant = |line: &&str| line.contains(" WARN ") || line.contains("/v3 alone");
+    let is_meant = |line: &&str| line.contains(" WARN ") || line.contains("/v3 only");
     let lines = log.lines().filter(is_meant);
     // Without the time.
     let lines = lines.map(|line| line.split_once(' ').unwrap().1.trim());
