@@ -422,7 +422,7 @@ mod tests {
         );
         let behind = [&b"{\"inputs\":[]}"[..], &vec![0xff; MAX_AT_TERMINAL]].concat();
         let cut = curl(&call(&behind), true);
-        assert!(cut.contains("begins with {\"inputs\":[]}…\ncurl "), "{cut}");
+        assert!(cut.contains("starts with {\"inputs\":[]}…\ncurl "), "{cut}");
         let short = call(b"{\"a\":1}");
         assert_eq!(curl(&short, true), curl(&short, false));
         let of_grpc = GrpcCall {
