@@ -352,7 +352,7 @@ flags! {
         max_streams: usize = 4096, "N", least: 1;
         /// Maximum concurrent runs of Python nodes; others wait
         ///
-        /// Those that sleep count as well.
+        /// Of one graph or pipeline; those that sleep count as well.
         max_python_runs: usize = 64, "N", least: 1;
         /// Maximum pixels of an image, checked before it is decoded
         max_image_pixels: u64 = 1 << 26, "N";

@@ -212,7 +212,7 @@ fn a_signal_to_all_processes_of_a_stop_loses_no_request() {
     let answer = call.wait().expect("it is answered");
     assert_eq!(answer.raw_output_contents[0], "15");
     assert!(server.wait().success(), "{}", server.log());
-    assert!(!server.log().contains(" anew"), "{}", server.log());
+    assert!(!server.log().contains("restart"), "{}", server.log());
 }
 
 #[test]

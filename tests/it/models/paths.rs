@@ -215,7 +215,7 @@ fn of_several_models_those_with_state_have_sequences() {
         "stateful is for running_total; without variables, and so without sequences: dummy, dummy_onnx",
     );
     assert_eq!(statuses(&server), [200, 400]);
-    assert!(!server.log().contains("remember nothing"));
+    assert!(!server.log().contains("sequences keep no state"));
 }
 
 #[test]
