@@ -1,6 +1,7 @@
 //! Results of the `check` commands: one text and one JSON document of findings about pipelines, graphs and
 //! whole configurations.
 
+pub(crate) mod interrupt;
 pub(crate) mod report;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};

@@ -12,7 +12,10 @@ use super::{
     source::{self, AdjacentConfig},
 };
 use crate::{
-    check::report::{CheckReport, CheckedKind},
+    check::{
+        interrupt::CheckInterrupt,
+        report::{CheckReport, CheckedKind},
+    },
     completions::names,
     error::{Failure, FailureKind},
     stdout_guard::StdoutGuard,
@@ -112,11 +115,19 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         AdjacentConfig::Absent => (None, None),
     };
     environment(args.python_environment.clone(), true);
+    let interrupt = CheckInterrupt::listen()?;
     let graphs = found.graphs.iter().map(|graph| {
         let checked = checked(graph, found.file.as_ref(), unused.as_deref(), depth);
         checked.noted(used.clone())
     });
-    let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs.collect(), Vec::new());
+    let graphs = graphs
+        .take_while(|_| interrupt.failure().is_none())
+        .collect();
+    if let Some(failure) = interrupt.failure() {
+        python::stop(super::LIMIT);
+        return Err(failure);
+    }
+    let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs, Vec::new());
     stdout.print(&match args.output.is_json() {
         true => report.json(),
         false => look.message(&report.text()),

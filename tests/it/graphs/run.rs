@@ -157,11 +157,17 @@ fn an_interrupt_says_where_the_handler_was() {
     let sleeps = "import time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
                   print('begun', flush=True); time.sleep(1000)\n";
     let imports = "import time\nprint('begun', flush=True); time.sleep(1000)\n";
-    for (handler, place) in [(sleeps, "4 in execute"), (imports, "2 in <module>")] {
+    let checks = ["graph", "check", "g"];
+    let runs = ["graph", "run", "g", "-i", "in=a"];
+    for (command, handler, place) in [
+        (&runs[..], sleeps, "4 in execute"),
+        (&runs, imports, "2 in <module>"),
+        (&checks, imports, "2 in <module>"),
+    ] {
         let folder = repository::folder();
         write(&folder.path().join("g"), PYTHON, handler);
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
-            .args(["graph", "run", "g", "-i", "in=a"])
+            .args(command)
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
