@@ -22,7 +22,7 @@ pub(crate) enum ByteText {
 pub enum ByteSizeError {
     /// Text of another form.
     #[error(
-        "expected a number of bytes: a whole number from 0, alone or with the unit K, M, or G (1024s), such as 64M"
+        "expected a number of bytes: a whole number from 0, alone or with the unit K, M, or G (powers of 1024), such as 64M"
     )]
     Form,
     /// There is no memory of that size.

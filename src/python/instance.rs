@@ -24,7 +24,7 @@ use super::{
     },
 };
 use crate::{
-    task::Task,
+    task::{Task, to_its_end},
     trace::{TraceContext, TraceSpan},
 };
 
@@ -173,6 +173,7 @@ impl HandlerInstance {
     ) -> Result<Answer, HandlerError> {
         let _place = self.place().await;
         let node = self.handler.node_name();
+        link.has_room(node)?;
         let (number, answer) = link.begin(node, None, order)?;
         let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
         let answer = self.limited(link, Some(number), answer).await?;
@@ -278,6 +279,7 @@ impl HandlerInstance {
         if line.is_some_and(CallLine::is_abandoned) {
             return Ok(Produced::Nothing);
         }
+        link.has_room(self.handler.node_name())?;
         let tensors = link.all_sent(inputs).await?;
         let (sets, taken) = match generates {
             true => {
@@ -363,9 +365,9 @@ impl HandlerInstance {
     pub async fn close(&self) {
         let state = self.state.lock().take();
         if let Some(mut state) = state.and_then(Arc::into_inner) {
-            let end = state.end();
+            // Where the caller leaves meanwhile, the state ends nevertheless.
             let _place = self.place().await;
-            end.await;
+            to_its_end(state.end()).await;
         }
     }
 }

@@ -221,7 +221,8 @@ pub struct ByteCount(ByteSize);
 pub struct ByteCountError;
 
 impl ByteCount {
-    const FORM: &str = "bytes: a whole number above 0, with an optional unit K, M, or G (1024s)";
+    const FORM: &str =
+        "bytes: a whole number above 0, with an optional unit K, M, or G (powers of 1024)";
 
     /// Returns the number.
     pub fn get(self) -> usize {
@@ -304,9 +305,9 @@ there is no limit `stream`; expected one of requests_per_second, burst, concurre
 streams: expected a whole number from 1 to 4294967295, got `0`
 streams: expected a whole number from 1 to 4294967295, got `-1`
 `streams` is there twice
-bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (1024s), got `0`
-bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (1024s), got `1T`
-bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (1024s), got `99999999999G`
+bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (powers of 1024), got `0`
+bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (powers of 1024), got `1T`
+bytes_in_flight: expected bytes: a whole number above 0, with an optional unit K, M, or G (powers of 1024), got `99999999999G`
 burst needs requests_per_second
 "#);
     }

@@ -114,7 +114,7 @@ impl Listing {
     fn warning(&self) -> Option<String> {
         let ReloadFailure { since, reason } = self.reload_failure.as_ref()?;
         Some(format!(
-            "warning: the server runs an outdated configuration since {since}: {reason}"
+            "warning: the server has run an outdated configuration since {since}: {reason}"
         ))
     }
 

@@ -219,8 +219,8 @@ pub(in crate::infer) struct SequenceArgs {
     /// An array or list with as many dimensions as the model's input is cut into steps in which
     /// the axis has length 1; one with an extra dimension, into steps without the axis. An input
     /// of the model's own shape, or of one step, is sent with every step. The outputs of all steps
-    /// are shown as one: joined along the axis if the output has it with length 1, else stacked
-    /// along a new one.
+    /// are shown as one: joined along the axis if the steps and the output have it with length 1,
+    /// else stacked along a new one.
     ///
     /// With `-i -`, or `-i NAME=-`, each line of standard input is a step: an object of inputs by
     /// name, or the value of one input. Each line is sent as soon as it is read. A sequence cannot
@@ -287,8 +287,8 @@ pub(in crate::infer) struct SequenceArgs {
 
     /// Retry a step of `--sequence` up to N times
     ///
-    /// If there is no connection, or it breaks, and after `--timeout`, UNAVAILABLE (503), or RESOURCE_EXHAUSTED (429).
-    /// The delay between attempts is 0.1 s to 2 s. All attempts of a step have the same idempotency key, so that a server
+    /// A step is sent again if there is no connection or it breaks, at `--timeout`, and on UNAVAILABLE (503) or
+    /// RESOURCE_EXHAUSTED (429). The delay between attempts is 0.1 s to 2 s. All attempts of a step have the same idempotency key, so that a server
     /// with `--sequence-store` runs it once; without a store, it may run a step twice if its response was lost.
     #[arg(
         long,

@@ -335,7 +335,7 @@ impl fmt::Display for InputRemark {
                 let (bytes, are) = (Counted(*bytes, "byte"), if *bytes == 1 { "is" } else { "are" });
                 write!(
                     f,
-                    " ends with {bytes} that {are} not a whole sample of {sample} bytes and left out: if a part of a \
+                    " ends with {bytes} that {are} not a whole sample of {sample} bytes and {are} left out: if a part of a \
                      header was cut off, all samples are shifted, and are noise"
                 )
             }

@@ -36,7 +36,7 @@ impl ServerCounters {
     }
 
     /// Returns the means of the requests since an earlier look; `None` if there were none, or the server
-    /// has started anew.
+    /// has restarted.
     #[expect(clippy::cast_precision_loss, reason = "a mean needs no more digits")]
     pub fn since(&self, before: &Self) -> Option<ServerSplit> {
         let requests = self.requests.checked_sub(before.requests)?;

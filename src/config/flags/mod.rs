@@ -270,10 +270,10 @@ flags! {
         log_format: LogFormat = LogFormat::Text, "FORMAT";
         /// Access log file, one line per request; - is stdout [default: none]
         access_log: AccessLogTarget, "FILE", takes_hyphen: true;
-        /// Audit log file, one JSON object per request; - is stdout [default: none]
+        /// Audit log file for management requests; - is stdout [default: none]
         ///
-        /// Of requests that reload, save or restore sequences, register shared memory, or control
-        /// models.
+        /// It has one JSON object for each request that reloads, saves or restores sequences,
+        /// registers shared memory, or controls models.
         audit_log: PathBuf, "FILE", takes_hyphen: true;
     }
     "Metrics" {

@@ -135,6 +135,11 @@ impl Instance {
         self.1.block_on(self.0.next(generator)).map_err(raised)
     }
 
+    /// Closes it in a future, which may be dropped.
+    pub(super) async fn closing(&self) {
+        self.0.close().await;
+    }
+
     pub(super) fn close(&self) {
         self.1.block_on(self.0.close());
     }

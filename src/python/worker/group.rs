@@ -221,8 +221,16 @@ impl WorkerGroup {
         &self,
         facts: &NodeFacts,
     ) -> Result<(u32, pyovms::message::Loaded), HandlerLoadError> {
-        // It is never closed.
-        let _loading = self.loading.acquire().await;
+        let ended = |how: &str| {
+            let reason = format!("worker of {} {how} in node {}", self.of, facts.node_name);
+            worker_error(facts, reason)
+        };
+        // It is never closed. A worker that restarts may have it for long.
+        let _loading = tokio::select! {
+            biased;
+            how = self.load.until_ended() => return Err(ended(how)),
+            turn = self.loading.acquire() => turn,
+        };
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.names.add(&facts.node_name);
         let mut loaded = pyovms::message::Loaded::default();
@@ -232,14 +240,15 @@ impl WorkerGroup {
                 None => {
                     let started = tokio::select! {
                         biased;
-                        how = self.load.until_ended() => {
-                            let reason = format!("worker of {} {how} in node {}", self.of, facts.node_name);
-                            return Err(worker_error(facts, reason));
-                        }
+                        how = self.load.until_ended() => return Err(ended(how)),
                         started = self.start_again(index) => started,
                     };
-                    let link = started.map_err(|reason| not_started(facts, reason))?;
-                    self.watch(index, &link);
+                    let link = started.map_err(|reason| match self.nodes.lock().is_empty() {
+                        true => not_started(facts, reason),
+                        // The handler that fails may be another one.
+                        false => worker_error(facts, reason),
+                    })?;
+                    self.attach(index, &link);
                     link
                 }
             };
@@ -302,12 +311,15 @@ impl WorkerGroup {
             // The file system that they are on may not answer.
             let found = task::blocking("start Python", move || Zygote::of(&wish.program()?, START));
             let zygote = asked.insert(found.await?);
-            let process = self.fork(zygote, &other, &stacks).await?;
+            let process = self.fork(zygote, &other, &stacks).await;
+            let process = process.map_err(|reason| self.options.within_limit(reason))?;
             drop(other);
-            Link::start(own, process, stacks, self.of.clone(), self.inputs.clone()).await
+            let started = Link::start(own, process, stacks, self.of.clone(), self.inputs.clone());
+            let started = started.await;
+            started.map_err(|reason| self.options.within_limit(reason))
         };
         let started = match tokio::time::timeout(START, started).await {
-            Ok(started) => started.map_err(|reason| self.options.within_limit(reason))?,
+            Ok(started) => started?,
             Err(_) => {
                 if let Some(zygote) = asked {
                     zygote.give_up();
@@ -376,6 +388,21 @@ impl WorkerGroup {
         }
         request.streams = Some([out.as_fd(), err.as_fd()]);
         zygote.fork(request).await
+    }
+
+    /// Takes a worker that has all handlers into its slot; where another one has died there, it has restarted.
+    fn attach(&self, index: usize, link: &Arc<Link>) {
+        let has_restarted = self.slots[index].state.lock().died.is_some();
+        self.watch(index, link);
+        if has_restarted {
+            self.counts.restarted();
+            tracing::info!(
+                of = self.of,
+                worker = index,
+                pid = link.pid(),
+                "Python worker has restarted, with its handlers"
+            );
+        }
     }
 
     /// Has a worker replaced when it dies.
@@ -475,17 +502,7 @@ impl WorkerGroup {
                 return;
             }
             match group.start_again(index).await {
-                Ok(link) => {
-                    group.watch(index, &link);
-                    group.counts.restarted();
-                    tracing::info!(
-                        of = group.of,
-                        worker = index,
-                        pid = link.pid(),
-                        "Python worker has restarted, with its handlers"
-                    );
-                    return;
-                }
+                Ok(link) => return group.attach(index, &link),
                 Err(reason) => {
                     pause = (2 * pause).clamp(Duration::from_secs(1), MAX_PAUSE);
                     tracing::error!(
@@ -627,6 +644,11 @@ async fn load(
     let outcome = outcome.await;
     if outcome.is_ok() {
         link.loads(false);
+        // Whoever watches for its end has left that to the load.
+        if let Some(ended) = link.exit().get() {
+            let reason = format!("worker {} in node {}", link.how(ended), facts.node_name);
+            return Err(worker_error(facts, reason));
+        }
     }
     match outcome {
         Ok(Answer::Other(Outcome::Loaded(loaded))) => Ok(loaded),

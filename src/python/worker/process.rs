@@ -78,6 +78,11 @@ impl Exit {
         let _ = self.0.set(ended);
     }
 
+    /// Returns how it ended, once it has.
+    pub(super) fn get(&self) -> Option<Ended> {
+        self.0.get().copied()
+    }
+
     /// Waits for the end.
     pub(super) async fn wait(&self) -> Ended {
         *self.0.wait().await

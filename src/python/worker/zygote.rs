@@ -88,6 +88,7 @@ pub(super) struct Zygote {
 struct State {
     has_ended: bool,
     has_forked: bool,
+    is_given_up: bool,
     last: u64,
     waiting: HashMap<u64, oneshot::Sender<Forked>>,
     exits: HashMap<i32, Arc<Exit>>,
@@ -115,7 +116,11 @@ impl Zygote {
                 limit.as_secs()
             ));
         };
-        if let Some(zygote) = known.as_ref().filter(|it| !it.state.lock().has_ended) {
+        let goes_on = |it: &&Arc<Self>| {
+            let state = it.state.lock();
+            !state.has_ended && !state.is_given_up
+        };
+        if let Some(zygote) = known.as_ref().filter(goes_on) {
             return Ok(Arc::clone(zygote));
         }
         let zygote = Self::start(program)?;
@@ -125,10 +130,12 @@ impl Zygote {
 
     /// Ends it if it has not forked anything yet, since what it imports does not end.
     pub(super) fn give_up(&self) {
-        if self.state.lock().has_forked {
-            return;
+        let mut state = self.state.lock();
+        if !state.has_forked {
+            state.is_given_up = true;
+            drop(state);
+            self.shut();
         }
-        self.shut();
     }
 
     /// Ends its side of the socket, and so itself.

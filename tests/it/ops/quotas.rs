@@ -481,6 +481,6 @@ fn limits_that_cannot_be_used_end_the_start() {
     insta::assert_snapshot!(start(&[], &identity("a", rights)), @r#"
     exit 1
     error: cannot use --auth FOLDER/auth.toml
-      FOLDER/auth.toml:6:30: expected bytes: a whole number above 0, with an optional unit K, M, or G (1024s)
+      FOLDER/auth.toml:6:30: expected bytes: a whole number above 0, with an optional unit K, M, or G (powers of 1024)
     "#);
 }

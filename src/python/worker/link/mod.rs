@@ -432,7 +432,7 @@ impl Link {
     }
 
     /// Returns how the worker has ended, if those who waited for it know.
-    pub(super) fn ended_how(&self) -> Option<String> {
+    pub(in crate::python) fn ended_how(&self) -> Option<String> {
         self.calls.lock().died.clone()
     }
 
@@ -483,6 +483,26 @@ impl Link {
         answer.unwrap_or_else(|_| Err(self.death(node)))
     }
 
+    /// Checks that a request may have another call there: those whose clients have left are among those that have not
+    /// ended. What ends a state or a handler is not refused.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many.
+    pub(in crate::python) fn has_room(&self, node: &str) -> Result<(), HandlerError> {
+        if self.calls.lock().calls.len() < MAX_CALLS {
+            return Ok(());
+        }
+        let text = format!(
+            "Server is overloaded - worker of {} has {MAX_CALLS} calls that have not ended; node {node} was not called",
+            self.of
+        );
+        Err(HandlerError::Memory(
+            crate::error::ErrorKind::Exhausted,
+            text,
+        ))
+    }
+
     /// Begins a call, whose number is also that of the generator that it may give.
     pub(in crate::python) fn begin(
         &self,
@@ -496,16 +516,6 @@ impl Link {
         if let Some(how) = &waiting.died {
             let text = format!("worker of {} {how} before node {node} was called", self.of);
             return Err(HandlerError::Worker(text));
-        }
-        if waiting.calls.len() >= MAX_CALLS {
-            let text = format!(
-                "Server is overloaded - worker of {} has {MAX_CALLS} calls that have not ended; node {node} was not called",
-                self.of
-            );
-            return Err(HandlerError::Memory(
-                crate::error::ErrorKind::Exhausted,
-                text,
-            ));
         }
         let node = node.to_owned();
         if let Some(sets) = sets {
