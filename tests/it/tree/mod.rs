@@ -8,4 +8,5 @@ mod docs_configuration;
 mod layering;
 mod map;
 mod readme;
+mod rooms;
 mod words;
