@@ -181,7 +181,7 @@ fn a_failed_reload_is_reported_with_the_states() {
         since: "2026-11-27T22:10:00Z".to_owned(),
         reason: "cannot read the configuration".to_owned(),
     });
-    insta::assert_snapshot!(listing.warning().unwrap(), @"warning: the server runs an outdated configuration since 2026-11-27T22:10:00Z: cannot read the configuration");
+    insta::assert_snapshot!(listing.warning().unwrap(), @"warning: the server has run an outdated configuration since 2026-11-27T22:10:00Z: cannot read the configuration");
     insta::assert_snapshot!(listing.text(Look::Plain), @"
     model  version  state        reason
     bert         1  READY        -
