@@ -16,7 +16,10 @@ use ovms::{
 
 use super::{config_of, facts::ConfigurationFacts};
 use crate::{
-    check::report::{CheckReport, CheckedKind, CheckedServable},
+    check::{
+        interrupt::CheckInterrupt,
+        report::{CheckReport, CheckedKind, CheckedServable},
+    },
     completions::names,
     error::{Failure, FailureKind},
     infer,
@@ -98,7 +101,11 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     let mut facts = ConfigurationFacts::new(&file);
     facts.runs_custom_nodes = !args.no_custom_nodes;
     facts.environment = args.python_environment;
+    let interrupt = CheckInterrupt::listen()?;
     let mut report = report(path, &file, &facts, name);
+    if let Some(failure) = interrupt.failure() {
+        return Err(failure);
+    }
     if report.is_empty() {
         let failure = no_pipelines(path, &file);
         if args.output.is_json() {

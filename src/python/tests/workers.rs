@@ -252,3 +252,32 @@ fn a_call_that_was_left_and_raises_leaves_no_generator() {
     };
     group.runtime().block_on(in_time(ended));
 }
+
+#[test]
+fn a_worker_that_dies_as_its_load_ends_fails_that_or_is_replaced() {
+    // The first process ends soon after `initialize`, in the midst of what follows.
+    let code = "import os, sys, threading\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n  \
+                def initialize(self, kwargs):\n    path = __file__ + '.was'\n    \
+                if os.path.exists(path): return\n    open(path, 'w').close()\n    \
+                threading.Timer(DELAY, os._exit, [3]).start()\n  \
+                def execute(self, inputs): return [Tensor('out', b'fine')]\n";
+    for delay in 0..12 {
+        let code = code.replace("DELAY", &format!("{delay} / 4000"));
+        let folder = Folder::new().with("model.py", &code);
+        let handler = match folder.load("model.py") {
+            Ok(handler) => handler,
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("ended with status 3"), "{error}");
+                continue;
+            }
+        };
+        let group = handler.group();
+        let fine = async {
+            while Instance::new(&handler).begun(&[]).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        group.runtime().block_on(in_time(fine));
+    }
+}

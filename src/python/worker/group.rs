@@ -256,7 +256,7 @@ impl WorkerGroup {
             loaded = match until(self.load.until_ended(), &link, load).await {
                 Ok(loaded) => loaded,
                 Err(error) => {
-                    if let Some(how) = link.ended_how().filter(|_| link.is_loading()) {
+                    if let Some(how) = link.ended_how() {
                         self.bury(index, &how, &link);
                     }
                     return Err(error);
@@ -645,9 +645,11 @@ async fn load(
     if outcome.is_ok() {
         link.loads(false);
         // Whoever watches for its end has left that to the load.
-        if let Some(ended) = link.exit().get() {
-            let reason = format!("worker {} in node {}", link.how(ended), facts.node_name);
-            return Err(worker_error(facts, reason));
+        if link.exit().get().is_some() {
+            return Err(worker_error(
+                facts,
+                link.death(&facts.node_name).to_string(),
+            ));
         }
     }
     match outcome {

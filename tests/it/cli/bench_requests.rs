@@ -198,7 +198,7 @@ fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
     let worse = ["--fail-if", "worse>5%"];
     let run = bench(&server, GRPC, &[&against[..], &SHORT, &worse].concat());
     assert_eq!(run.code, Some(1), "{}", run.stderr);
-    assert!(!run.stderr.contains("other work"), "{}", run.stderr);
+    assert!(!run.stderr.contains("different workload"), "{}", run.stderr);
     let finding = "  worse than before by more than 5 % at concurrency 1: ";
     assert!(run.stderr.contains(finding), "{}", run.stderr);
     assert!(run.stderr.contains(" %\n"), "{}", run.stderr);

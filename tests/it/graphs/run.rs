@@ -158,14 +158,33 @@ fn an_interrupt_says_where_the_handler_was() {
                   print('begun', flush=True); time.sleep(1000)\n";
     let imports = "import time\nprint('begun', flush=True); time.sleep(1000)\n";
     let checks = ["graph", "check", "g"];
+    let pipelines = ["pipeline", "check", "config.json"];
+    let config = serde_json::json!({
+        "model_config_list": [],
+        "custom_node_library_config_list": [{"name": "py", "base_path": "g/handler.py"}],
+        "pipeline_config_list": [{
+            "name": "p",
+            "inputs": ["in"],
+            "nodes": [{
+                "name": "n",
+                "type": "custom",
+                "library_name": "py",
+                "inputs": [{"in": {"node_name": "request", "data_item": "in"}}],
+                "outputs": [{"data_item": "out", "alias": "o"}],
+            }],
+            "outputs": [{"out": {"node_name": "n", "data_item": "o"}}],
+        }],
+    });
     let runs = ["graph", "run", "g", "-i", "in=a"];
     for (command, handler, place) in [
         (&runs[..], sleeps, "4 in execute"),
         (&runs, imports, "2 in <module>"),
         (&checks, imports, "2 in <module>"),
+        (&pipelines, imports, "2 in <module>"),
     ] {
         let folder = repository::folder();
         write(&folder.path().join("g"), PYTHON, handler);
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
             .args(command)
             .current_dir(folder.path())

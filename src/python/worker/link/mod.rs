@@ -427,7 +427,9 @@ impl Link {
 
     /// Returns the error for those who wait for a set of a generator when the worker has ended.
     pub(in crate::python) fn death(&self, node: &str) -> HandlerError {
-        let how = self.ended_how().unwrap_or_else(|| "has ended".to_owned());
+        let known = || self.exit().get().map(|ended| self.how(ended));
+        let how = self.ended_how().or_else(known);
+        let how = how.unwrap_or_else(|| "has ended".to_owned());
         HandlerError::Worker(format!("worker of {} {how} in node {node}", self.of))
     }
 
