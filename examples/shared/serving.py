@@ -76,10 +76,10 @@ class Server:
         self.ovms = ovms
         self.url = f"127.0.0.1:{port}"
 
-    def infer(self, name, *args, told=True):
+    def infer(self, name, *args, echo=True):
         """Runs `ovms infer` and returns its answer."""
         command = ["infer", name, "--url", self.url, *map(str, args)]
-        if told:
+        if echo:
             tell("ovms", *command)
         run = subprocess.run(
             [self.ovms, *command, "--output", "json"], capture_output=True, text=True, check=False
@@ -196,7 +196,7 @@ def main(example):
         sys.exit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, ended)
-    # What a shell starts in the background has been told to ignore it.
+    # What a shell starts in the background ignores it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         example()

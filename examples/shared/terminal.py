@@ -1,4 +1,4 @@
-"""What the examples draw with: colours, bars, and pictures of half blocks.
+"""What the examples draw with: colours, bars, and images of half blocks.
 
 Colours are left out if NO_COLOR is set, and all drawing in a pipe or on a dumb terminal.
 """
@@ -54,7 +54,7 @@ def bar(share, columns):
 
 
 def half_blocks(pixels):
-    """Lines of a picture, two rows of pixels in each: the upper in front, the lower behind.
+    """Lines of an image, two rows of pixels in each: the upper in front, the lower behind.
 
     Without colours a pixel is there or not, as it is darker or brighter than most.
     """

@@ -233,11 +233,11 @@ def test_faces(example, api):
     """A mood for each face; and what all have in common, after a second gathering."""
     server = example("faces")
     image, want = crowd()
-    got = APIS[api](server, "faces", {"picture": image})
+    got = APIS[api](server, "faces", {"image": image})
     assert set(got) == {"boxes", "moods"}
     assert got["boxes"].tolist() == want["boxes"].tolist()
     near(got["moods"], want["moods"])
-    got = APIS[api](server, "company", {"picture": image})
+    got = APIS[api](server, "company", {"image": image})
     assert got["dominant"].tolist() == want["dominant"].tolist()
     near(got["mean"], want["mean"])
 
@@ -260,7 +260,7 @@ def test_faces_gathered_in_the_response(example, configured):
         metadata = client.get_model_metadata("faces", as_json=True)
     (output,) = metadata["outputs"]
     assert output["shape"] == ["4", "3", "1", "50"]
-    near(only(APIS["kserve_grpc"](server, "faces", {"picture": image})), want["landmarks"])
+    near(only(APIS["kserve_grpc"](server, "faces", {"image": image})), want["landmarks"])
 
 
 def test_faces_client(example):
@@ -280,7 +280,7 @@ def test_too_few_faces(example):
     image = np.zeros((1, 300, 300), np.float32)
     want = "Wrong dimension size. Should match demultiply count"
     with pytest.raises(InferenceServerException, match=want) as caught:
-        APIS["kserve_grpc"](example("faces"), "faces", {"picture": image})
+        APIS["kserve_grpc"](example("faces"), "faces", {"image": image})
     assert caught.value.status() == "StatusCode.INTERNAL"
 
 

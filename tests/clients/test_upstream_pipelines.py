@@ -199,7 +199,7 @@ def test_template(configured, tmp_path):
     y = fx.result(op.add(x, fx.constant(1)), "output")
     fx.save_ir(ov.Model([y], [x], "model"), tmp_path / "models", "model")
     (tmp_path / "libs").mkdir()
-    nodes.compile_node("told.c", tmp_path).rename(tmp_path / "libs/libcustom_node.so")
+    nodes.compile_node("params.c", tmp_path).rename(tmp_path / "libs/libcustom_node.so")
     text = filled(printed("dag_scheduler/template.json"), *TEMPLATE, ('"model_output"}}', OTHER))
     # What is no strict JSON otherwise is still there.
     assert "# pipeline outputs" in text and '"value2",\n' in text

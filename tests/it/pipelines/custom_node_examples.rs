@@ -165,9 +165,7 @@ fn the_brightest_squares_are_faces() {
     image[255 * SHAPE[1] + 479] = 9.0;
     image[0] = 5.0;
     let image = floats(&[1, SHAPE[0], SHAPE[1]], &image);
-    let outputs = node("faces.c", &[])
-        .execute(&[("picture", &image)])
-        .unwrap();
+    let outputs = node("faces.c", &[]).execute(&[("image", &image)]).unwrap();
     let boxes = [256, 32, 480, 256, 0, 0, 224, 224];
     assert_eq!(whole(&outputs, "boxes"), boxes);
     assert_eq!(
@@ -179,7 +177,7 @@ fn the_brightest_squares_are_faces() {
     assert_eq!(faces.iter().sum::<f32>(), float(2 * 224) * 224.0 + 12.0);
     // There is room for no more.
     let many = node("faces.c", &[("count", "7")]);
-    let outputs = many.execute(&[("picture", &image)]).unwrap();
+    let outputs = many.execute(&[("image", &image)]).unwrap();
     assert_eq!(whole(&outputs, "boxes"), boxes);
     let said = many.outputs().unwrap();
     assert_eq!(said[0].shape.fixed(), Some(vec![7, 1, 224, 224]));

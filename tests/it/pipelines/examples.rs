@@ -85,7 +85,7 @@ fn parts_of_faces_are_gathered_from_the_inside_out() {
     let folder = example("faces", &["faces.c", "dominant.cpp"]);
     let image = folder.path().join("image.npy");
     write_npy(&image, &floats(&[1, 448, 896], &vec![1.0; 448 * 896]));
-    let image = format!("picture=@{}", image.display());
+    let image = format!("image=@{}", image.display());
     let ask = |name| run(&folder, &[name, "-i", &image, "--output", "json"]);
 
     let (counts, shapes) = counts_and_shapes(&ask("faces"));

@@ -13,7 +13,7 @@ class Unreadable(ValueError):
 
 
 def read(path):
-    """The rows of a picture, each a list of (red, green, blue)."""
+    """The rows of an image, each a list of (red, green, blue)."""
     with open(path, "rb") as file:
         data = file.read()
     if not data.startswith(SIGNATURE):
@@ -69,7 +69,7 @@ def colour(row, at, channels, kind, palette):
 
 
 def shrunk(rows, width, height):
-    """The picture with so many pixels, each the mean of what it stands for."""
+    """The image with so many pixels, each the mean of what it stands for."""
     return [
         [mean(rows, *span(x, width, len(rows[0])), *span(y, height, len(rows))) for x in range(width)]
         for y in range(height)
@@ -83,6 +83,6 @@ def span(place, count, length):
 
 
 def mean(rows, left, right, top, bottom):
-    """The mean colour of a part of a picture."""
+    """The mean colour of a part of an image."""
     pixels = [pixel for row in rows[top:bottom] for pixel in row[left:right]]
     return tuple(sum(pixel[channel] for pixel in pixels) // len(pixels) for channel in range(3))
