@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     CLASSIFIER, Model, TINY, cells,
-    jobs::{self, CONCURRENCY, Cost, Figure, Load},
+    jobs::{self, CONCURRENCY, Cost, Figure, Load, Pairs},
     meter::watched,
     peer::{Peer, Raw},
     raw::Span,
@@ -46,6 +46,13 @@ const LARGE_PAYS: [Measure; 2] = [
     ("batch-rate-large-4", Figure::Rate, 4, 80),
 ];
 
+/// Number of times that both servers of a model without batches are started: two servers with the same flags are up to a
+/// fifth apart, by where their memory lies, which is more than the rows look for.
+const STARTS: usize = 6;
+
+/// Two servers without batches, for how far apart these are.
+const SAME: [Measure; 1] = [("batch-rate-same", Figure::Rate, CONCURRENCY, 5)];
+
 const NEVER: [Measure; 5] = [
     ("batch-rate-never", Figure::Rate, CONCURRENCY, 5),
     ("batch-rate-never-2", Figure::Rate, 2, 5),
@@ -57,9 +64,19 @@ const NEVER: [Measure; 5] = [
 /// Measures what batches give, and what they cost where they give nothing.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
-    let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, lengths);
-    rows.extend(of_model(&runtime, &LARGE, &LARGE_PAYS, lengths));
-    rows.extend(of_model(&runtime, &CLASSIFIER, &NEVER, lengths));
+    let batches = ["auto", "off"];
+    let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, (batches, 1), lengths);
+    rows.extend(of_model(
+        &runtime,
+        &LARGE,
+        &LARGE_PAYS,
+        (batches, 1),
+        lengths,
+    ));
+    for (measures, modes) in [(&NEVER[..], batches), (&SAME[..], ["off", "off"])] {
+        let measured = of_model(&runtime, &CLASSIFIER, measures, (modes, STARTS), lengths);
+        rows.extend(measured);
+    }
     let ids = ["batch-rate-bound", "threads-cpu"];
     rows.extend(watched(|| bounds(&runtime, &PERCEPTRON, ids, 20, lengths)));
     let ids = ["batch-rate-large-bound", "threads-cpu-large"];
@@ -160,19 +177,35 @@ fn rows_of_a_batch(
     split.requests as f64 / split.executions.max(1) as f64
 }
 
-fn of_model(runtime: &Runtime, model: &Model, rows: &[Measure], lengths: &Lengths) -> Vec<Row> {
-    let peers = ["auto", "off"].map(|mode| Peer::ovms_with(model, &["--dynamic_batching", mode]));
-    let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
+/// Measures a model with `modes` of batching on both sides, which are started anew for each part of the pairs.
+fn of_model(
+    runtime: &Runtime,
+    model: &Model,
+    rows: &[Measure],
+    (modes, starts): ([&str; 2], usize),
+    lengths: &Lengths,
+) -> Vec<Row> {
     let request = [vec![cells::request(model)]];
-    let row = |&(id, figure, clients_of_row, weight): &Measure| {
-        let loads = [0, 1].map(|side| {
-            Load::new(&peers[side], runtime, &clients[side], &request).by(clients_of_row)
-        });
-        let count = lengths.requests / weight;
-        let pairs = jobs::in_turn([&loads[0], &loads[1]], [count; 2], lengths.pairs);
-        pairs.ratio(id, figure, ["with", "without"])
+    let mut found: Vec<_> = rows.iter().map(|_| Pairs(Default::default())).collect();
+    let measure = || {
+        for _ in 0..starts {
+            let peers = modes.map(|mode| Peer::ovms_with(model, &["--dynamic_batching", mode]));
+            let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
+            for (&(.., clients_of_row, weight), found) in rows.iter().zip(&mut found) {
+                let loads = [0, 1].map(|side| {
+                    Load::new(&peers[side], runtime, &clients[side], &request).by(clients_of_row)
+                });
+                let count = lengths.requests / weight;
+                let pairs = lengths.pairs.div_ceil(starts);
+                let Pairs(costs) = jobs::in_turn([&loads[0], &loads[1]], [count; 2], pairs);
+                for (found, costs) in found.0.iter_mut().zip(costs) {
+                    found.extend(costs);
+                }
+            }
+        }
+        let rows = rows.iter().zip(&found);
+        rows.map(|(&(id, figure, ..), pairs)| pairs.ratio(id, figure, ["with", "without"]))
+            .collect()
     };
-    rows.iter()
-        .flat_map(|it| watched(|| vec![row(it)]))
-        .collect()
+    watched(measure)
 }

@@ -225,6 +225,10 @@ impl ServableSession for StandIn {
         &self.0
     }
 
+    fn renewed(&self, _: &ServableInfo) -> Option<ServableInfo> {
+        None
+    }
+
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
         drop(request);
         let mut outputs = TensorMap::default();

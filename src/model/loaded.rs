@@ -170,7 +170,7 @@ pub fn inspect(
 ) -> Result<Inspected, VersionFailure> {
     let inspect = || {
         let load = openvino::inspect;
-        let (mut inspected, (ir, doubt)) = with_load(name, folder, options, (&[], false), load)?;
+        let (mut inspected, (ir, doubt)) = with_load(name, folder, options, (&[], None), load)?;
         let labels = labels::read(folder, ir.rt_info.as_ref());
         let shapes = inspected.info.outputs.iter().map(|output| &output.shape);
         let misfit = labels.and_then(|labels| labels.misfit(shapes));
@@ -281,13 +281,13 @@ fn advised(error: ModelLoadError, options: &LoadOptions) -> VersionFailure {
     }
 }
 
-/// Assembles the load of a version for the runtime; returns what came of it, what the file says of the model, and
+/// Assembles the load of a version for the runtime, which may take the place of a runner; returns what came of it, what the file says of the model, and
 /// what a user probably did not mean.
 fn with_load<T>(
     name: &str,
     folder: &Path,
     options: &LoadOptions,
-    (asked, guarded): (&[(String, Vec<usize>)], bool),
+    (asked, before): (&[(String, Vec<usize>)], Option<&openvino::Runner>),
     then: impl FnOnce(Load<'_>) -> Result<T, ModelLoadError>,
 ) -> Result<(T, (IrFacts, Option<&'static str>)), VersionFailure> {
     if let Some(error) = &options.settings_error {
@@ -303,6 +303,7 @@ fn with_load<T>(
     let (model, weights) = files.paths();
     let ir = IrFacts::read(&files);
     check_sequences(&files, &ir, options)?;
+    let batches = before.and_then(openvino::Runner::batch_outcome);
     let done = then(Load {
         name,
         model,
@@ -311,7 +312,9 @@ fn with_load<T>(
         names: &names,
         layouts: &ir.layouts,
         asked,
-        guarded,
+        // The spare model of the one before does.
+        guarded: before.is_some_and(|before| before.health().guard().is_none()),
+        batches: batches.as_ref(),
     });
     let done = done.map_err(|error| advised(error, options))?;
     let doubt = doubt(&files, &ir, options);
@@ -384,17 +387,15 @@ impl Loaded {
         spec: &Arc<Spec>,
         asked: Asked,
     ) -> Result<Self, VersionFailure> {
-        let guard = before.map(|before| before.runner.health().guard());
-        // The spare model of the one before does.
-        let guarded = matches!(guard, Some(None));
+        let before = before.map(|before| &before.runner);
         let (compiled, (ir, doubt)) = with_load(
             name,
             &spec.folder,
             &spec.options,
-            (&asked, guarded),
+            (&asked, before),
             openvino::load,
         )?;
-        if let Some(Some(guard)) = guard {
+        if let Some(guard) = before.and_then(|before| before.health().guard()) {
             compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;

@@ -13,7 +13,7 @@ use openvino::{PropertyKey, RwPropertyKey};
 
 use super::{
     batch::{
-        BatchMemory, BatchRules,
+        BatchMemory, BatchOutcome, BatchRules,
         ready::{self, Loading},
     },
     cache, cores,
@@ -68,6 +68,8 @@ pub struct Load<'a> {
     pub asked: &'a [(String, Vec<usize>)],
     /// Keeps the model as read, to try the shapes of requests on from now on.
     pub guarded: bool,
+    /// Batches of the load whose place it takes, which are not measured again; `None` for a load of its own.
+    pub batches: Option<&'a BatchOutcome>,
 }
 
 /// A model that is ready to run.
@@ -217,6 +219,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
             _ if options.stateful && states.is_none() => None,
             _ => {
                 let slot = Slot::new(&mut compiled, &inputs, &outputs, states.as_mut())?;
+                let slots = with_batches(options, streams, nireq);
                 let loading = Loading {
                     core,
                     load: &load,
@@ -226,16 +229,14 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
                     inputs: &inputs,
                     outputs: &outputs,
                     is_rough: is_rough(&compiled),
-                    memory: BatchMemory::new(options, nireq as usize),
+                    memory: BatchMemory::new(options, slots as usize),
                 };
                 Some(ready::ready(loading, slot))
             }
         };
         let tensors = (inputs, outputs);
-        // What waits behind the inference of another slot is in no batch.
-        let has_batches = matches!(batches, Some(Ok(_)));
-        let nireq = match options.nireq {
-            0 if has_batches => streams.clamp(1, nireq),
+        let nireq = match &batches {
+            Some(Ok(_)) => with_batches(options, streams, nireq),
             _ => nireq,
         };
         Ok((
@@ -382,6 +383,15 @@ pub(super) fn compile(
             known: device::available(core),
             source: error.into(),
         })
+}
+
+/// Returns the number of infer requests of a model with batches, of so many without: what waits behind the inference of
+/// another one is in no batch.
+fn with_batches(options: &LoadOptions, streams: u32, nireq: u32) -> u32 {
+    match options.nireq {
+        0 => streams.clamp(1, nireq),
+        _ => nireq,
+    }
 }
 
 /// Returns the number of cores for a model whose tensors are small, else 1.

@@ -45,7 +45,7 @@ mod strings;
 mod testing;
 mod workers;
 
-pub use batch::{BatchingFacts, batch_budget};
+pub use batch::{BatchOutcome, BatchingFacts, batch_budget};
 pub use binding::spare_binding;
 pub use cache::check as check_cache;
 pub use error::ModelLoadError;

@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    batch::{BatchRules, BatchingFacts},
+    batch::{BatchOutcome, BatchRules, BatchingFacts},
     health::{Health, Nature},
     options::{LoadOptions, Placement},
     pool::{Lease, Pool, PoolError, Rank, SlotQueue, SlotWait},
@@ -100,6 +100,8 @@ pub struct Runner {
     steady: bool,
     /// Indicates that the first dimension of a request is a number of rows.
     has_rows: bool,
+    /// Indicates that runs are steps of sequences.
+    stateful: bool,
     placement: Placement,
     streams: u32,
     health: Arc<Health>,
@@ -137,6 +139,7 @@ impl Runner {
             typical: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),
             steady,
             has_rows,
+            stateful: options.stateful,
             placement: options.placement,
             streams,
             health,
@@ -170,6 +173,12 @@ impl Runner {
     pub fn batching(&self) -> Option<BatchingFacts> {
         let facts = self.workers.batches().map(BatchRules::facts);
         facts.or_else(|| self.unbatched.clone().map(BatchingFacts::off))
+    }
+
+    /// Returns the outcome of the preparation of batches, if the model is set to have any.
+    pub fn batch_outcome(&self) -> Option<BatchOutcome> {
+        let rules = self.workers.batches().map(BatchRules::outcome);
+        rules.or_else(|| self.unbatched.as_ref().map(BatchOutcome::off))
     }
 
     /// Returns the number of slots.
@@ -269,7 +278,10 @@ impl Runner {
         let outputs = lease.slot().infer(hold.state(), inputs, wanted, None);
         times.ended = Instant::now();
         hold.ended(outputs.is_ok());
-        self.learn(times.ended - times.started);
+        // One that fails may take no time at all.
+        if outputs.is_ok() {
+            self.learn(times.ended - times.started);
+        }
         if let Some(trace) = trace {
             trace.ran(times.moments(), failure(&outputs), None);
         }
@@ -291,6 +303,8 @@ impl Runner {
         let (reply, answer) = oneshot::channel();
         let rows = self.rows(&inputs);
         let mut run = Run {
+            // A state has one row.
+            rows: rows_of(&inputs).filter(|rows| *rows == 1 || !self.stateful),
             work: Work { inputs, wanted },
             hold: Box::new(hold),
             asked,
@@ -333,8 +347,9 @@ impl Runner {
         answer: Result<Answer, oneshot::error::RecvError>,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (outputs, times) = answer.map_err(|_| RunError::Lost)?;
+        let outputs = outputs?;
         self.learn(times.ended - times.started);
-        Ok((outputs?, times))
+        Ok((outputs, times))
     }
 
     /// Waits for a slot, or for a worker thread to take the run with the slot that it has.

@@ -28,7 +28,6 @@ use super::{
     pool::{Lease, Rank},
     run::{RunError, Work},
     slot::SlotError,
-    slot_input::rows_of,
     state::Hold,
 };
 use crate::{
@@ -51,6 +50,8 @@ pub(super) struct Run {
     pub(super) asked: Instant,
     /// Its place in the queue.
     pub(super) rank: Rank,
+    /// Number of its rows in a batch; `None` if it runs alone.
+    pub(super) rows: Option<usize>,
     /// Place of its request among those of the client, until it ends.
     pub(super) _place: Option<Arc<ClientPlace>>,
     /// Times measured so far.
@@ -84,7 +85,7 @@ impl Batchable for Run {
     }
 
     fn rows(&self) -> Option<usize> {
-        rows_of(&self.work.inputs)
+        self.rows
     }
 
     fn shapes(&self) -> Self::Shapes {
@@ -124,7 +125,7 @@ struct Shared {
     wake: Condvar,
     /// Notified when a batch that waits for more rows may be at the end of its wait.
     gathered: Condvar,
-    /// Notified when as many runs are there as a slot waits for.
+    /// Notified when as many rows are there as a slot waits for.
     returned: Condvar,
     health: Arc<Health>,
     /// Name of the model.
@@ -140,7 +141,7 @@ struct State {
     /// Runs that wait for a slot.
     queue: RunQueue<Run>,
     returns: ReturnRule,
-    /// Numbers of runs that slots wait for.
+    /// Numbers of rows that slots wait for.
     awaited: Vec<usize>,
     idle: usize,
     threads: usize,
@@ -220,8 +221,9 @@ impl Workers {
     pub(super) fn offer(&self, run: Run) -> Offer<'_> {
         let mut state = self.shared.state.lock();
         let number = state.queue.push(run);
-        let present = state.queue.len();
-        if state.awaited.iter().any(|&target| present >= target) {
+        if let Some(&target) = state.awaited.iter().min()
+            && state.queue.rows() >= target
+        {
             self.shared.returned.notify_all();
         }
         drop(state);
@@ -268,6 +270,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.state.lock().closed = true;
         self.shared.wake.notify_all();
+        self.shared.gathered.notify_all();
         self.shared.returned.notify_all();
     }
 }
@@ -320,11 +323,12 @@ impl Shared {
         {
             rules.choice.ran(None, ended - run.times.started, ended);
         }
+        let answered = run.rows().unwrap_or(0);
         let (reply, answer) = self.answer(run, outputs, ended, None);
         // The slot is free before the answer is out, so that a client that sends its next
         // request at once finds it.
         drop(active);
-        self.go_on(lease, 1, || match reply {
+        self.go_on(lease, answered, || match reply {
             // A client that left is not an error.
             Some(reply) => drop(reply.send(answer)),
             // Its time was over, so that nobody else would see to what it has left.
@@ -332,7 +336,7 @@ impl Shared {
         })
     }
 
-    /// Answers so many requests, and returns what can have the slot at once.
+    /// Answers requests of so many rows, and returns what can have the slot at once.
     fn go_on(&self, lease: Lease, answered: usize, answer: impl FnOnce()) -> Option<Job> {
         let Some(wait) = self.return_wait(answered) else {
             let next = self.offered(lease);
@@ -343,14 +347,16 @@ impl Shared {
         let deadline = Instant::now() + wait.limit;
         let mut state = self.state.lock();
         state.awaited.push(wait.target);
-        while state.queue.len() < wait.target && !state.closed {
+        while state.queue.rows() < wait.target && !state.closed {
             if self.returned.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
         }
         let own = state.awaited.iter().position(|it| *it == wait.target);
         own.map(|place| state.awaited.swap_remove(place));
-        let present = state.queue.len();
+        let present = self.batches.as_ref().map_or(0, |rules| {
+            state.queue.rows_of_first(rules.choice.sizes().most())
+        });
         state.returns.ended(wait, present);
         drop(state);
         self.offered(lease)
@@ -363,7 +369,11 @@ impl Shared {
             return None;
         }
         let mut state = self.state.lock();
-        let waiting = state.queue.len();
+        let waiting = state.queue.rows_of_first(rules.choice.sizes().most());
+        if waiting == 0 && !state.queue.is_empty() {
+            // The next one runs alone.
+            return None;
+        }
         state.returns.plan(&rules.choice, answered, waiting)
     }
 
@@ -444,27 +454,33 @@ impl Shared {
         let rows: usize = runs.iter().filter_map(Run::rows).sum();
         let gathered = runs.len();
         let infer = || match runs.len() {
-            0 => Some(Ok(Vec::new())),
-            1 => None,
-            _ => Some(lease.slot().infer_batch(size, &mut items(&mut runs))),
+            0 => Ok(Some(Vec::new())),
+            1 => Ok(None),
+            _ => lease.slot().infer_batch(size, &mut items(&mut runs)),
         };
         let together = catch_unwind(AssertUnwindSafe(infer)).ok()?;
         let mut is_batch = false;
-        let outputs: Vec<Result<_, SlotError>> = match together {
-            Some(Ok(outputs)) => {
+        let outputs: Vec<(Result<_, SlotError>, Instant)> = match together {
+            Ok(Some(outputs)) => {
                 is_batch = true;
-                outputs.into_iter().map(Ok).collect()
+                let ended = Instant::now();
+                outputs.into_iter().map(|it| (Ok(it), ended)).collect()
             }
             // One that fails is not to fail the others.
             failed => {
-                // Clients may have left while it ran.
-                runs.retain(Run::is_wanted);
+                // Clients may have left while it ran; a step ends for its sequence all the same.
+                let is_of_steps = lease.slot().has_states();
+                runs.retain(|run| is_of_steps || run.is_wanted());
                 let alone = || {
-                    let each = runs.iter_mut().map(|run| self.infer(&mut lease, run));
+                    let each = runs.iter_mut().map(|run| {
+                        run.times.started = Instant::now();
+                        run.times.waited = run.times.started - run.asked;
+                        (self.infer(&mut lease, run), Instant::now())
+                    });
                     each.collect::<Vec<_>>()
                 };
                 let outputs = catch_unwind(AssertUnwindSafe(alone)).ok()?;
-                if let Some(Err(error)) = &failed
+                if let Err(error) = &failed
                     // Of one request, and it may be gone when that runs alone.
                     && !matches!(error, SlotError::Region(_))
                     && is_of_batch(gathered, &outputs)
@@ -499,8 +515,10 @@ impl Shared {
         }
         let mut replies = Vec::with_capacity(runs.len());
         let (mut requests, mut prepared) = (0, Duration::ZERO);
-        for (mut run, outputs) in runs.into_iter().zip(outputs) {
+        let mut answered = 0;
+        for (mut run, (outputs, ended)) in runs.into_iter().zip(outputs) {
             run.times.batch = if is_batch { rows } else { 0 };
+            answered += run.rows().unwrap_or(0);
             let (reply, answer) = self.answer(run, outputs, ended, span.as_ref());
             if answer.0.is_ok() {
                 requests += 1;
@@ -517,7 +535,7 @@ impl Shared {
             });
         }
         drop((actives, span));
-        self.go_on(lease, replies.len(), || {
+        self.go_on(lease, answered, || {
             for (reply, answer) in replies {
                 // A client that left is not an error.
                 let _ = reply.send(answer);
@@ -595,8 +613,8 @@ pub(super) fn failure(outputs: &Result<Vec<Tensor>, SlotError>) -> Option<&dyn f
 
 /// Returns whether the failure of a batch of so many requests is one of the batch, by what came of them alone. One
 /// whose client has left meanwhile did not run, and it may be the one that made the batch fail.
-fn is_of_batch<T, E>(gathered: usize, alone: &[Result<T, E>]) -> bool {
-    gathered > 0 && alone.len() == gathered && alone.iter().all(Result::is_ok)
+fn is_of_batch<T, E>(gathered: usize, alone: &[(Result<T, E>, Instant)]) -> bool {
+    gathered > 0 && alone.len() == gathered && alone.iter().all(|(outcome, _)| outcome.is_ok())
 }
 
 /// Returns a count as the number of an attribute.
@@ -621,11 +639,16 @@ fn items(runs: &mut [Run]) -> Vec<BatchItem<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::is_of_batch;
 
     #[test]
     fn an_error_is_of_the_batch_if_each_of_its_requests_has_run_alone() {
-        let alone = |outcomes: &[Result<(), ()>]| is_of_batch(2, outcomes);
+        let alone = |outcomes: &[Result<(), ()>]| {
+            let ended = outcomes.iter().map(|&outcome| (outcome, Instant::now()));
+            is_of_batch(2, &ended.collect::<Vec<_>>())
+        };
         assert!(alone(&[Ok(()), Ok(())]));
         assert!(!alone(&[Ok(()), Err(())]));
         assert!(!alone(&[Ok(())]), "the client of the other one has left");

@@ -46,8 +46,8 @@ impl Adapter {
         })
     }
 
-    /// Converts a tensor. One that is of strings, or has other than the expected axes, stays as it
-    /// is in that respect; [`super::fit::input`] says what is wrong with it.
+    /// Converts a tensor. One that is of strings, has other than the expected axes, or no elements and too many rows of
+    /// them with the axes in their new order, stays as it is in that respect; [`super::fit::input`] says what is wrong with it.
     pub fn apply(&self, mut tensor: Tensor) -> Tensor {
         // What has fewer bytes is what is moved.
         let size = |dtype: DataType| dtype.size().unwrap_or_default();
@@ -72,7 +72,7 @@ impl Adapter {
         }
         let data = transpose(tensor.data(), tensor.shape(), axes, size);
         let shape = axes.iter().map(|axis| tensor.shape()[*axis]).collect();
-        Tensor::new(tensor.dtype(), shape, data.into()).expect("the same elements")
+        Tensor::new(tensor.dtype(), shape, data.into()).unwrap_or(tensor)
     }
 }
 
@@ -213,5 +213,9 @@ mod tests {
         let none = Tensor::new(DataType::I8, vec![0, 3], vec![].into()).unwrap();
         let none = adapter.apply(none);
         assert_eq!((none.dtype(), none.shape()), (DataType::F32, &[3, 0][..]));
+        // Its rows would be too many with the axes in their new order.
+        let shape = vec![0, (1 << 20) + 1];
+        let many = Tensor::new(DataType::F32, shape, vec![].into()).unwrap();
+        assert_eq!(adapter.apply(many.clone()), many);
     }
 }

@@ -100,8 +100,8 @@ impl Splitter<'_> {
 pub fn split(tensor: &Tensor) -> impl ExactSizeIterator<Item = Tensor> {
     let (count, shape) = tensor.shape().split_first().expect("validated before");
     let size = byte_size(tensor.dtype(), shape).ok().flatten();
-    // Where some other dimension is 0 there are no bytes.
-    let size = size.expect("validated before");
+    // Where some other dimension is 0 there are no bytes; of no parts the size may be beyond all numbers.
+    let size = size.unwrap_or_default();
     (0..*count).map(move |index| {
         let data = tensor.data().slice(index * size..(index + 1) * size);
         Tensor::new(tensor.dtype(), shape.to_vec(), data).expect("a part has its own bytes")
@@ -127,7 +127,7 @@ impl Parts {
     ///
     /// Fails if not all parts have the same type and shape, or there are fewer than counted:
     /// where one demultiplexer gives parts and another run of it none, nothing of equal length
-    /// comes of it.
+    /// comes of it. Also if they have no elements, and together more rows of none than a tensor may have.
     ///
     /// # Panics
     ///
@@ -173,6 +173,10 @@ impl Parts {
             }
             Bytes::from(data)
         };
-        Ok(Tensor::new(dtype, shape, data).expect("as many bytes as the parts have"))
+        // Empty parts may be too many.
+        Tensor::new(dtype, shape, data).map_err(|error| {
+            let text = "Gathered tensor cannot be made";
+            Error::internal(format!("{text} - Node: {node} input: {input}")).with_source(error)
+        })
     }
 }

@@ -467,6 +467,12 @@ fn batching() -> Vec<Spec> {
         let text = format!("{load} clients: requests/s {with} those without");
         rows.push(row(id, Ratio, Some(Least(wanted)), &text));
     }
+    rows.push(row(
+        "batch-rate-same",
+        Ratio,
+        None,
+        "classifier, 16 clients: requests/s of a server without dynamic_batching over those of another one",
+    ));
     for (model, ids) in [
         ("perceptron", ["batch-rate-bound", "threads-cpu"]),
         (

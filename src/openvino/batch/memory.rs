@@ -15,6 +15,9 @@ const OF_ALL: usize = 2;
 /// Share of that for the batches of one model without a setting of its own: as one is loaded anew, both are there.
 const OF_ONE: usize = 2;
 
+/// Bytes that an infer request may take whatever its rows are.
+const CONSTANT: usize = 64 << 10;
+
 /// Makes the budget of the batches of all models, as part of the whole one.
 pub fn batch_budget(whole: &Budget) -> Budget {
     whole.part(whole.max() / OF_ALL, Arc::new(AllModels))
@@ -108,8 +111,10 @@ impl BatchMemory {
             charge: self.budget.empty(),
             others: self.budget.charged(),
             rows,
+            budget: self.budget.clone(),
             slots: self.slots,
             tensors,
+            slot: tensors,
             compiled: 0,
             before: 0,
         };
@@ -123,11 +128,14 @@ impl BatchMemory {
 #[derive(Debug)]
 pub(super) struct BatchCost {
     charge: Charge,
+    budget: Budget,
     /// Bytes of the other sizes.
     others: usize,
     rows: usize,
     slots: usize,
     tensors: usize,
+    /// Bytes that are charged for each infer request.
+    slot: usize,
     /// Bytes of the compiled model itself.
     compiled: usize,
     /// Memory of the runtime before the step that is measured.
@@ -160,6 +168,15 @@ impl BatchCost {
         self.charge.bytes()
     }
 
+    /// Returns the memory of one of the infer requests, whose rows were counted with so many bytes of inputs.
+    pub(super) fn of_slot(&self, counted: usize) -> RowMemory {
+        RowMemory {
+            counted: counted.max(1),
+            slot: self.tensors.max(self.slot.saturating_sub(CONSTANT)),
+            more: self.budget.empty(),
+        }
+    }
+
     /// Ends it with the charge.
     pub(super) fn into_charge(self) -> Charge {
         self.charge
@@ -175,6 +192,7 @@ impl BatchCost {
 
     /// Charges all of it, with so many bytes for each infer request.
     fn grow(&mut self, slot: usize) -> Result<(), TooMuchMemory> {
+        self.slot = slot;
         let slots = slot.saturating_mul(self.slots);
         let bytes = self.compiled.saturating_add(slots);
         self.charge.grow(bytes).map_err(|reason| TooMuchMemory {
@@ -183,6 +201,27 @@ impl BatchCost {
             others: self.others,
             reason,
         })
+    }
+}
+
+/// Memory of an infer request for batches whose rows may be larger than those that were counted: where dimensions
+/// are open.
+pub(super) struct RowMemory {
+    /// Bytes of the inputs of a row, as counted.
+    counted: usize,
+    /// Bytes that the infer request takes with such rows, and for larger ones as many times more.
+    slot: usize,
+    /// Charge of what larger rows take beyond that, which the runtime does not give back.
+    more: Charge,
+}
+
+impl RowMemory {
+    /// Charges the memory for rows whose inputs have so many bytes, in proportion to what was counted; returns
+    /// whether there is enough.
+    pub(super) fn admits(&mut self, row: usize) -> bool {
+        let beyond = row.saturating_sub(self.counted);
+        let more = self.slot.saturating_mul(beyond) / self.counted;
+        self.more.grow(more).is_ok()
     }
 }
 
@@ -242,6 +281,25 @@ mod tests {
         insta::assert_snapshot!(refused(None, 5 * MIB), @"batches of 8 rows take about 20.0 MiB, and those of one model may take 16.0 MiB, a quarter of --max-bytes-in-flight; dynamic_batching may have a max_bytes of its own, up to twice as much");
         insta::assert_snapshot!(refused(Some(3000), 1000), @"batches of 8 rows take about 3.9 KiB, and max_bytes of dynamic_batching is 2.9 KiB");
         insta::assert_snapshot!(refused(Some(100 * MIB), 9 * MIB), @"batches of 8 rows take about 36.0 MiB, and batches of all models may take 32.0 MiB, half of --max-bytes-in-flight");
+        assert_eq!(whole.charged(), 0);
+    }
+
+    #[test]
+    fn larger_rows_than_those_that_were_counted_are_charged_or_refused() {
+        let whole = Budget::new(64 * MIB);
+        let cost = memory(&whole, None).begin(8, MIB).unwrap();
+        let before = whole.charged();
+        let mut rows = cost.of_slot(1000);
+        assert!(rows.admits(10) && rows.admits(1000));
+        assert_eq!(whole.charged(), before);
+        assert!(rows.admits(3000), "twice as much again");
+        assert_eq!(whole.charged(), before + 2 * MIB);
+        assert!(rows.admits(2000));
+        assert_eq!(whole.charged(), before + 2 * MIB, "the runtime keeps it");
+        assert!(!rows.admits(14_000), "a quarter of the budget is 16 MiB");
+        assert!(!rows.admits(usize::MAX));
+        assert_eq!(whole.charged(), before + 2 * MIB);
+        drop((rows, cost));
         assert_eq!(whole.charged(), 0);
     }
 

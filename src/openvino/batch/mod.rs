@@ -65,6 +65,18 @@ impl From<Batches> for BatchRules {
     }
 }
 
+/// Outcome of the preparation of batches, for the load that takes the place of a model: that of an inference that has
+/// failed is waited for by clients, and measures nothing again.
+#[derive(Debug, Clone)]
+pub struct BatchOutcome(Result<BatchSizes, Arc<str>>);
+
+impl BatchOutcome {
+    /// Makes that of a model without batches.
+    pub(super) fn off(reason: &Arc<str>) -> Self {
+        Self(Err(Arc::clone(reason)))
+    }
+}
+
 /// Batching of a loaded model, for those who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchingFacts {
@@ -97,6 +109,14 @@ impl BatchingFacts {
 }
 
 impl BatchRules {
+    /// Returns them for a load that takes the place of this one.
+    pub(super) fn outcome(&self) -> BatchOutcome {
+        match self.off.get() {
+            Some(reason) => BatchOutcome::off(reason),
+            None => BatchOutcome(Ok(self.choice.sizes().clone())),
+        }
+    }
+
     /// Describes them.
     pub(super) fn facts(&self) -> BatchingFacts {
         if let Some(reason) = self.off.get() {

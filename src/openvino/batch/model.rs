@@ -171,7 +171,7 @@ pub(super) fn open_length(dim: &Dim) -> usize {
 }
 
 /// Returns the bytes of a tensor of numbers.
-fn tensor_bytes(tensor: &Described) -> usize {
+pub(super) fn tensor_bytes(tensor: &Described) -> usize {
     let lengths = tensor.info.shape.0.iter().map(open_length);
     let width = tensor.info.dtype.size().unwrap_or_default();
     lengths.fold(width, usize::saturating_mul)

@@ -89,9 +89,27 @@ impl<R: Batchable> RunQueue<R> {
         self.offers.len() + self.taken
     }
 
-    /// Returns the number of runs that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.offers.len()
+    /// Returns the number of rows that wait, of all shapes; a run that runs alone is one.
+    pub(crate) fn rows(&self) -> usize {
+        let rows = self.offers.iter().map(|(_, run)| run.rows().unwrap_or(1));
+        rows.sum()
+    }
+
+    /// Returns the number of rows, up to so many, that wait and go together with the first run, it included; 0 if
+    /// that runs alone, or none waits.
+    pub(crate) fn rows_of_first(&self, most: usize) -> usize {
+        let Some((_, first)) = self.offers.front() else {
+            return 0;
+        };
+        let shapes = first.shapes();
+        let mut rows = 0;
+        for (_, run) in &self.offers {
+            rows += run.rows().filter(|_| run.has_shapes(&shapes)).unwrap_or(0);
+            if first.rows().is_none() || rows >= most {
+                break;
+            }
+        }
+        rows
     }
 
     /// Returns whether no run waits.
@@ -281,6 +299,24 @@ mod tests {
             .unwrap();
         assert_eq!(names(&runs), "BDa");
         assert_eq!(queue.pop().unwrap().name, 'c');
+    }
+
+    #[test]
+    fn rows_that_wait_count_by_the_shapes_of_the_first_run() {
+        let count = |runs: &[Fake]| {
+            let queue = queue(runs.iter().copied());
+            (queue.rows(), queue.rows_of_first(4))
+        };
+        assert_eq!(count(&[]), (0, 0));
+        assert_eq!(count(&[fake('a', 2, 4), fake('b', 1, 8)]), (3, 2));
+        let wide = [fake('a', 1, 4), fake('b', 1, 8), fake('c', 2, 4)];
+        assert_eq!(count(&wide), (4, 3));
+        assert_eq!(count(&[fake('a', 0, 4), fake('b', 1, 4)]), (2, 0), "alone");
+        assert_eq!(
+            count(&[fake('a', 1, 4); 9]),
+            (9, 4),
+            "no more than asked for"
+        );
     }
 
     #[test]

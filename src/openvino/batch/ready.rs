@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    BatchMemory, Batches,
+    BatchMemory, BatchOutcome, Batches,
     memory::{ByteCount, TooMuchMemory},
     model::{BatchModel, NoBatch, open_length},
     rows::BatchItem,
@@ -83,6 +83,9 @@ pub(in crate::openvino) fn ready(
     // What is refused, as loads for the shapes of requests are, waits for no other model.
     let found = loading.refuse().and_then(|()| {
         let _turn = TURN.lock();
+        if let Some(known) = load.batches {
+            return loading.known(known, slot);
+        }
         match load.options.batching {
             // Who asks for none does not come here.
             Batching::Off | Batching::Auto => loading.measured(slot),
@@ -164,6 +167,18 @@ enum Search {
 }
 
 impl Loading<'_, '_> {
+    /// Compiles the sizes of the load whose place this one takes.
+    fn known(
+        &mut self,
+        known: &BatchOutcome,
+        mut slot: Slot,
+    ) -> Result<PreparedBatches, ModelLoadError> {
+        match &known.0 {
+            Ok(sizes) => self.compiled(sizes.clone(), &mut slot),
+            Err(reason) => Err(ModelLoadError::unfit(reason.to_string())),
+        }
+    }
+
     /// Compiles sizes of a configured maximum.
     fn configured(
         &mut self,
@@ -439,6 +454,8 @@ impl Loading<'_, '_> {
                 })
                 .collect();
             let found = slot.infer_batch(place, &mut items)?;
+            let found =
+                found.ok_or_else(|| refused("there is no memory for its rows".to_owned()))?;
             for (&row, given) in compared.iter().zip(&given) {
                 let state = is_stateful.then_some(&mut alone[row]);
                 let expected = slot.infer(state, given, &wanted, None)?;

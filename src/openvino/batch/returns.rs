@@ -14,11 +14,11 @@ const MAX_SKIPPED: u32 = 63;
 /// A wait for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReturnWait {
-    /// Number of requests that end it.
+    /// Number of rows that end it.
     pub(crate) target: usize,
     /// Maximum duration.
     pub(crate) limit: Duration,
-    /// Number of requests at its beginning.
+    /// Number of rows at its beginning.
     present: usize,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct ReturnRule {
 }
 
 impl ReturnRule {
-    /// Returns the wait after an inference that has answered so many requests while others wait; `None` if the slot goes on
-    /// at once.
+    /// Returns the wait after an inference that has answered requests of so many rows while others wait; `None` if the slot
+    /// goes on at once.
     pub(crate) fn plan(
         &mut self,
         choice: &SizeChoice,
@@ -61,7 +61,7 @@ impl ReturnRule {
         })
     }
 
-    /// Takes in how many requests there are at the end of a wait.
+    /// Takes in how many rows go together at the end of a wait.
     pub(crate) fn ended(&mut self, wait: ReturnWait, present: usize) {
         let expected = wait.target - wait.present;
         if present.saturating_sub(wait.present) >= expected.div_ceil(2) {

@@ -3,7 +3,10 @@
 
 use bytes::Bytes;
 
-use super::model::BatchModel;
+use super::{
+    memory::RowMemory,
+    model::{BatchModel, tensor_bytes},
+};
 use crate::{
     error::Error,
     openvino::{
@@ -60,6 +63,7 @@ impl Rows<'_> {
 pub(in crate::openvino) struct BatchSlot {
     slot: Slot,
     rows: usize,
+    memory: RowMemory,
 }
 
 impl BatchSlot {
@@ -69,11 +73,13 @@ impl BatchSlot {
             inputs,
             outputs,
             rows,
-            ..
+            cost,
         } = batch;
+        let bytes: usize = inputs.iter().map(tensor_bytes).sum();
         Ok(Self {
             slot: Slot::new(model, inputs, outputs, None)?,
             rows: *rows,
+            memory: cost.of_slot(bytes / *rows),
         })
     }
 
@@ -114,31 +120,50 @@ impl Slot {
         Ok(())
     }
 
+    /// Returns whether runs are steps on states.
+    pub(in crate::openvino) fn has_states(&self) -> bool {
+        self.states.is_some()
+    }
+
     /// Removes the infer request for a size, by its place.
     pub(super) fn remove_batch(&mut self, size: usize) {
         self.batches.remove(size);
     }
 
-    /// Runs several requests as one inference, of the size at a place; returns the wanted outputs of each. If
-    /// it fails, no state has changed.
+    /// Runs several requests as one inference, of the size at a place; returns the wanted outputs of each, or `None` if
+    /// there is not enough memory for rows as large. If it does not run, no state has changed.
     pub(in crate::openvino) fn infer_batch(
         &mut self,
         size: usize,
         items: &mut [BatchItem<'_>],
-    ) -> Result<Vec<Vec<Tensor>>, SlotError> {
+    ) -> Result<Option<Vec<Vec<Tensor>>>, SlotError> {
         let mut states = self.states.as_deref_mut();
         if let Some(states) = &mut states {
             states.begin(items)?;
         }
         let batch = self.batches.get_mut(size);
         let batch = batch.ok_or_else(|| Error::internal("there is no batch of such a size"))?;
-        let first = items.first().map_or(&[][..], |item| item.inputs);
-        for input in first {
+        let Some(item) = items.first() else {
+            return Ok(Some(Vec::new()));
+        };
+        let variables = states.as_ref().map_or(0, |states| states.count());
+        let mut row = 0;
+        for input in item.inputs {
+            row += input.data.size() / item.rows.max(1);
+        }
+        if let Some(states) = &states {
+            for place in 0..variables {
+                row += states.contents(item, place)?.len();
+            }
+        }
+        if !batch.memory.admits(row) {
+            return Ok(None);
+        }
+        for input in item.inputs {
             let given = items.iter();
             let given = given.map(|item| item.input(input.port).map(Rows::OfInput));
             batch.write(input.port, &input.shape, given)?;
         }
-        let variables = states.as_ref().map_or(0, |states| states.count());
         if let Some(states) = &states {
             for place in 0..variables {
                 let (port, shape) = states.input(place);
@@ -188,7 +213,8 @@ impl Slot {
             let outputs: Option<Vec<_>> = answer.into_iter().collect();
             outputs.ok_or_else(|| Error::internal("the model has no such output").into())
         };
-        answers.into_iter().map(complete).collect()
+        let answers: Result<_, _> = answers.into_iter().map(complete).collect();
+        answers.map(Some)
     }
 }
 

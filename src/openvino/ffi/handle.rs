@@ -3,11 +3,12 @@
 
 use std::{
     ffi::{CStr, CString, c_char},
+    mem,
     ptr::{self, NonNull},
 };
 
-use openvino::{InferenceError, InferenceErrorKind};
-use openvino_sys::{self as sys, ov_status_e};
+use openvino::{ElementType, InferenceError, InferenceErrorKind};
+use openvino_sys::{self as sys, ov_element_type_e, ov_status_e};
 
 /// Outcome of a call of the C interface.
 pub(super) type Result<T> = std::result::Result<T, InferenceError>;
@@ -83,6 +84,18 @@ freed!(
 pub(super) fn given<T>(mut value: T, call: impl FnOnce(*mut T) -> ov_status_e) -> Result<T> {
     check(call(&raw mut value))?;
     Ok(value)
+}
+
+/// Asks for the type of elements; one of a newer runtime that the bindings do not know is dynamic.
+pub(super) fn element_type(
+    call: impl FnOnce(*mut ov_element_type_e) -> ov_status_e,
+) -> Result<ElementType> {
+    let number = given(0_u32, |number| call(number.cast()))?;
+    if number > ov_element_type_e::F8E8M0 as u32 {
+        return Ok(ElementType::Dynamic);
+    }
+    // SAFETY: each number from zero to the last type is a type.
+    Ok(unsafe { mem::transmute::<u32, ov_element_type_e>(number) }.into())
 }
 
 /// Turns a status into a result, with the runtime's last message of this thread.

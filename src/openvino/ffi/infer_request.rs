@@ -64,8 +64,10 @@ impl InferRequest {
             inputs,
         };
         for input in inputs {
-            // SAFETY: the bytes are shared, so nobody writes to them, and live as long as `inputs`, before whose end the
-            // request has another tensor, or they are never freed. The runtime writes to no input.
+            // SAFETY: the bytes are shared, so nothing of this process writes to them, and live as long as `inputs`, before
+            // whose end the request has another tensor, or they are never freed. The runtime writes to no input. A Python
+            // worker could write to those that it has sent, which stay mapped: numbers are then neither old nor new, and
+            // any bytes are numbers.
             let tensor = unsafe { Tensor::over(input.element, input.shape, input.bytes) }?;
             lending
                 .request

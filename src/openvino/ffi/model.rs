@@ -3,11 +3,11 @@
 use std::ptr;
 
 use openvino::{ElementType, PropertyKey};
-use openvino_sys::{self as sys, ov_dimension_t, ov_element_type_e, ov_partial_shape_t, ov_rank_t};
+use openvino_sys::{self as sys, ov_dimension_t, ov_partial_shape_t, ov_rank_t};
 
 use super::{
     InferRequest, Side,
-    handle::{Handle, Result, check, given, made_text, text},
+    handle::{Handle, Result, check, element_type, given, made_text, text},
 };
 use crate::{openvino::convert, tensor::PartialShape};
 
@@ -146,11 +146,8 @@ impl Port {
 
     /// Returns the type of its elements.
     pub(crate) fn get_element_type(&self) -> Result<ElementType> {
-        let element = given(ov_element_type_e::DYNAMIC, |element| {
-            // SAFETY: the port is alive; the type goes into a variable of ours.
-            unsafe { sys::ov_port_get_element_type(self.get(), element) }
-        });
-        Ok(element?.into())
+        // SAFETY: the port is alive; the type goes into a variable of ours.
+        element_type(|element| unsafe { sys::ov_port_get_element_type(self.get(), element) })
     }
 
     /// Returns the lengths of its dimensions; `None` if even their number may vary.

@@ -4,11 +4,11 @@ use std::{mem, ptr, slice, sync::Arc};
 
 use bytes::Bytes;
 use openvino::ElementType;
-use openvino_sys::{self as sys, ov_element_type_e, ov_shape_t};
+use openvino_sys::{self as sys, ov_shape_t};
 
 use super::{
     InferRequest, Side,
-    handle::{Handle, Result, check, given, unfit},
+    handle::{Handle, Result, check, element_type, given, unfit},
 };
 
 /// A tensor of the runtime's, or the share of one that an infer request has.
@@ -93,11 +93,8 @@ impl Tensor {
 
     /// Returns the type of its elements.
     pub(crate) fn get_element_type(&self) -> Result<ElementType> {
-        let element = given(ov_element_type_e::DYNAMIC, |element| {
-            // SAFETY: the tensor is alive; the type goes into a variable of ours.
-            unsafe { sys::ov_tensor_get_element_type(self.get(), element) }
-        });
-        Ok(element?.into())
+        // SAFETY: the tensor is alive; the type goes into a variable of ours.
+        element_type(|element| unsafe { sys::ov_tensor_get_element_type(self.get(), element) })
     }
 
     /// Returns the number of its elements.

@@ -135,6 +135,19 @@ fn parts_are_put_together_in_order() {
 }
 
 #[test]
+fn parts_of_nothing_have_a_bound_and_do_not_panic() {
+    let nothing = |shape: &[usize]| Tensor::new(DataType::I64, shape.to_vec(), vec![].into());
+    assert_eq!(split(&nothing(&[0, 1 << 40, 1 << 40]).unwrap()).count(), 0);
+    let parts = Parts {
+        counts: vec![2],
+        tensors: vec![nothing(&[1 << 20, 0]).unwrap(); 2],
+    };
+    let refused = parts.gather("g", "i").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Internal);
+    insta::assert_snapshot!(refused.to_string(), @"Gathered tensor cannot be made - Node: g input: i");
+}
+
+#[test]
 fn parts_that_differ_are_refused() {
     let bytes = Tensor::new(DataType::U8, vec![2, 8], vec![0; 16].into()).unwrap();
     for other in [numbers(&[2, 1], 0), numbers(&[1, 3], 0), bytes] {

@@ -86,6 +86,7 @@ fn a_version_folder_that_vanishes_is_reported() {
         layouts: &ovms::model::ir::IrFacts::read(&files).layouts,
         asked: &[],
         guarded: false,
+        batches: None,
     });
     let Err(error) = load else {
         panic!("a file that is gone was read");

@@ -198,6 +198,50 @@ fn sizes_beyond_the_limit_of_memory_are_not_kept() {
 }
 
 #[test]
+fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
+    let batching = r#"{"max_batch":16,"max_delay_us":300000,"max_bytes":"6M"}"#;
+    let server = serve("passthrough_f32", batching);
+    let grpc = Grpc::connect(&server);
+    let ask = |count: usize, width: usize| {
+        let rows = (0..count).map(|number| vec![f32::from(u8::try_from(number).unwrap()); width]);
+        let rows: Vec<_> = rows.collect();
+        let calls: Vec<_> = rows.iter().map(|values| grpc.call(row(values))).collect();
+        for (call, values) in calls.into_iter().zip(&rows) {
+            assert!(outputs(call.wait()) == *values);
+        }
+    };
+    // Sixteen rows take 8 MiB, with as much for outputs, and four a quarter of that.
+    ask(16, 1 << 16);
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16)]);
+    ask(16, 1 << 8);
+    assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16), (16, 1)]);
+    let text = shortfall(&server, "passthrough_f32");
+    assert_eq!(text, Value::Null, "{}", server.log());
+}
+
+#[test]
+fn the_replacement_of_a_model_measures_nothing_again() {
+    let server = serve("pair", "auto");
+    let grpc = Grpc::connect(&server);
+    let ask = |columns: i64| {
+        let data = |count: i64| vec![0; 8 * usize::try_from(count).unwrap()].into();
+        let mut asked = grpc::raw("pair", "a", "INT64", &[1, 2], &[0; 16]);
+        asked.inputs.push(grpc::input("b", "INT64", &[1, columns]));
+        asked.raw_input_contents.push(data(columns));
+        grpc.infer(asked)
+    };
+    for _ in 0..2 {
+        ask(3).unwrap_err();
+        ask(2).unwrap();
+    }
+    let log = server.log();
+    let count = |text: &str| log.matches(text).count();
+    let loads = count("dynamic_batching is off: ") + count(" rows run as one inference");
+    assert!(loads > 1, "it was replaced: {log}");
+    assert_eq!(count("measuring batches of "), 1, "{log}");
+}
+
+#[test]
 fn a_limit_that_no_size_keeps_turns_batches_off() {
     for (flags, reason) in [
         (

@@ -240,6 +240,10 @@ fn a_step_that_is_given_up_changes_no_other_one() {
         .map(|id| total(grpc.infer(good(&ask(id).start()))))
         .collect();
     for number in 0..30 {
+        // Batches fail as well while clients leave.
+        let bad = || Ask::new(PICKY, 99.0).id(99);
+        total(grpc.infer(good(&bad().start())));
+        let bad = grpc.call(step(&bad(), 2));
         let is_cancelled = |id: u64| id % 4 == number % 4;
         let is_late = |id: u64| id % 4 == (number + 1) % 4;
         let calls: Vec<(u64, Call<'_>)> = ids
@@ -262,6 +266,7 @@ fn a_step_that_is_given_up_changes_no_other_one() {
             assert_eq!(found, totals[&id] + ask(id).data.2[0]);
             totals.insert(id, found);
         }
+        bad.wait().unwrap_err();
         for id in ids.clone().filter(|&id| is_cancelled(id) || is_late(id)) {
             let (_, found) = total(grpc.infer(good(&ask(id))));
             let own = ask(id).data.2[0];

@@ -44,6 +44,7 @@ pub(crate) fn load(
         layouts: &IrFacts::read(&files).layouts,
         asked: &asked,
         guarded: false,
+        batches: None,
     })
 }
 
