@@ -85,6 +85,13 @@ pub fn to_its_end<T: Send + 'static>(
     ToItsEnd(Some(Box::pin(work)))
 }
 
+impl<T: Send + 'static> ToItsEnd<T> {
+    /// Leaves undone what has not begun.
+    pub fn cancel(mut self) {
+        self.0 = None;
+    }
+}
+
 impl<T: Send + 'static> Future for ToItsEnd<T> {
     type Output = T;
 

@@ -42,6 +42,8 @@ pub struct Engine {
     pub(super) in_flight: Arc<InFlight>,
     /// Streams among the requests in flight.
     pub(super) open_streams: Arc<InFlight>,
+    /// Work on sequences of a store, which goes on where its request is given up.
+    pub(super) shared_work: Arc<InFlight>,
     pub(super) loading_wait: Duration,
     /// Permits for requests that wait for versions that are loading.
     pub(super) loading_places: Semaphore,
@@ -92,6 +94,7 @@ impl Engine {
             draining: AtomicBool::new(false),
             in_flight: Arc::default(),
             open_streams: Arc::default(),
+            shared_work: Arc::default(),
             loading_wait,
             loading_places: Semaphore::new(max_waiting.min(Semaphore::MAX_PERMITS)),
             reloads: OnceLock::new(),
@@ -202,14 +205,16 @@ impl Engine {
         draining.then(shutting_down)
     }
 
-    /// Waits until no request is in flight.
+    /// Waits until no request is in flight, and what has become of those that were given up is stored. No more may come.
     pub async fn idle(&self) {
         self.in_flight.idle().await;
+        self.shared_work.idle().await;
     }
 
     /// Returns the number of requests in flight.
     pub fn requests_in_flight(&self) -> usize {
-        self.in_flight.count.load(Ordering::Acquire)
+        let requests = self.in_flight.count.load(Ordering::Acquire);
+        requests.max(self.shared_work.count.load(Ordering::Acquire))
     }
 
     /// Returns the number of requests that wait or run. Of streams those count that are on them, and not

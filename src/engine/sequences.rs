@@ -75,13 +75,12 @@ impl Engine {
     ) -> Result<(Bytes, i64)> {
         let _place = self.enter_flight()?;
         let (stateful, found) = self.stateful(model, version)?;
-        let unknown = || explain(SequenceRefusal::Unknown);
         let site = match stateful.holder(&found, id) {
             Some(held) => held,
             None => {
                 // So that a client learns before it starts one that it cannot be saved.
                 found.loaded.variables()?;
-                found.keeper().map(|_| found).ok_or_else(unknown)?
+                stored(found)?
             }
         };
         site.loaded.variables()?;
@@ -89,7 +88,7 @@ impl Engine {
         let command = SequenceCommand { id, control };
         let turn = match site.keeper() {
             Some(keeper) => {
-                let mut turn = site.turn(command).await?;
+                let mut turn = stateful.turn(&site, command).await?;
                 keeper.fetch(&mut turn, &site.version).await?;
                 turn
             }
@@ -147,9 +146,9 @@ impl Engine {
         let command = SequenceCommand { id, control };
         match site.keeper() {
             Some(keeper) => {
-                let turn = site.turn(command).await?;
+                let turn = stateful.turn(&site, command).await?;
                 let begun = keeper.begin_with(turn, Arc::clone(&site.version), (state, place));
-                task::to_its_end(begun).await?;
+                stateful.to_its_end(begun).await?;
             }
             None => {
                 let begun = stateful.begin(&site, command).map_err(explain)?;
@@ -229,15 +228,15 @@ impl Engine {
     ) -> Result<i64> {
         let _place = self.enter_flight()?;
         let (stateful, found) = self.stateful(model, version)?;
-        let unknown = || explain(SequenceRefusal::Unknown);
         let held = stateful.holder(&found, id);
-        let site = held.or(found.keeper().map(|_| found)).ok_or_else(unknown)?;
+        let site = held.map_or_else(|| stored(found), Ok)?;
         let control = SequenceControl::End;
         let command = SequenceCommand { id, control };
         let number = site.version.number();
         if let Some(keeper) = site.keeper() {
-            let turn = site.turn(command).await?;
-            task::to_its_end(keeper.end(turn, site.version)).await?;
+            let turn = stateful.turn(&site, command).await?;
+            let ended = keeper.end(turn, site.version);
+            stateful.to_its_end(ended).await?;
             return Ok(number);
         }
         let begun = stateful.begin(&site, command).map_err(explain)?;
@@ -277,4 +276,20 @@ impl Engine {
         };
         Ok((stateful, Site { version, loaded }))
     }
+}
+
+/// Returns a version that a sequence may go on with by way of the store, though it is not there.
+///
+/// # Errors
+///
+/// Fails if there is no store.
+fn stored(found: Site) -> Result<Site> {
+    match found.keeper() {
+        Some(_) => Ok(found),
+        None => Err(unknown()),
+    }
+}
+
+fn unknown() -> Error {
+    explain(SequenceRefusal::Unknown)
 }

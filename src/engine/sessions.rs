@@ -4,7 +4,12 @@ use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 
-use super::{course::shutting_down, engine::Engine, registry::not_found, servable::Servable};
+use super::{
+    course::shutting_down,
+    engine::Engine,
+    registry::not_found,
+    servable::{Servable, ServableFacts},
+};
 use crate::{
     error::Result,
     graph::{ServableSession, Servables},
@@ -23,12 +28,7 @@ pub(super) struct Sessions {
 
 impl Servables for Sessions {
     fn session(&self, name: &str, version: Option<i64>) -> Result<Arc<dyn ServableSession>> {
-        let servable = alive(&self.engine)?.servable(name)?;
-        // A graph in a graph could be itself.
-        if matches!(servable, Servable::Graph(_)) {
-            return Err(not_found());
-        }
-        let facts = servable.part(version)?.loaded()?;
+        let facts = facts(&self.engine, name, version)?;
         Ok(Arc::new(OfName {
             engine: Weak::clone(&self.engine),
             name: name.to_owned(),
@@ -54,6 +54,16 @@ fn alive(engine: &Weak<Engine>) -> Result<Arc<Engine>> {
     engine.upgrade().ok_or_else(shutting_down)
 }
 
+/// Returns what is loaded of a model or pipeline.
+fn facts(engine: &Weak<Engine>, name: &str, version: Option<i64>) -> Result<ServableFacts> {
+    let servable = alive(engine)?.servable(name)?;
+    // A graph in a graph could be itself.
+    if matches!(servable, Servable::Graph(_)) {
+        return Err(not_found());
+    }
+    servable.part(version)?.loaded()
+}
+
 /// A session of what a name stands for.
 struct OfName {
     engine: Weak<Engine>,
@@ -66,6 +76,11 @@ struct OfName {
 impl ServableSession for OfName {
     fn info(&self) -> &ServableInfo {
         &self.info
+    }
+
+    fn renewed(&self, known: &ServableInfo) -> Option<ServableInfo> {
+        let facts = facts(&self.engine, &self.name, self.version).ok()?;
+        (facts.info() != known).then(|| facts.info().clone())
     }
 
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {

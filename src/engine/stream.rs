@@ -242,7 +242,9 @@ impl Each {
                 }
                 response
             });
-            answer.map_or_else(StreamResponse::Error, StreamResponse::Response)
+            // It may wait for its client.
+            let error = |error: Error| StreamResponse::Error(error.cut());
+            answer.map_or_else(error, StreamResponse::Response)
         })
     }
 }

@@ -206,8 +206,10 @@ impl Target {
             let read = regions::read_inputs(regions, &mut request, is_read_later);
             let read = Box::pin(read).await;
             read.inspect_err(|error| self.call.failed(error))?;
+            self.call.writes_outputs();
         }
         request.bound_strings(self.max_strings)?;
+        let texts = request.texts.clone();
         let id = std::mem::take(&mut request.id);
         let call = &self.call;
         // In boxes, so that a request to a plain model does not carry room for the others.
@@ -226,13 +228,20 @@ impl Target {
                 Box::pin(found.infer(id, request, call)).await
             }
         };
-        let answer = answer.inspect_err(|error| match &self.found {
+        let mut answer = answer.inspect_err(|error| match &self.found {
             Found::Graph(_) if graph::is_within(error) => call.broke(error),
             _ => call.failed(error),
         });
+        if let Ok(answer) = &mut answer {
+            answer.texts = texts;
+        }
         match regions {
             None => answer,
-            Some(regions) => Box::pin(regions::write_outputs(regions, answer?)).await,
+            Some(regions) => {
+                let written = Box::pin(regions::write_outputs(regions, answer?)).await;
+                let written = written.inspect_err(|error| call.failed(error));
+                written.inspect(|_| call.written())
+            }
         }
     }
 

@@ -62,8 +62,15 @@ async fn a_stopping_engine_refuses_and_waits_for_what_is_in_flight() {
     assert_eq!(refused.kind(), ErrorKind::Overloaded);
     let waiting = tokio::time::timeout(Duration::from_millis(10), engine.idle()).await;
     assert!(waiting.is_err(), "one request is in flight");
+    // What is stored of a sequence after its request was given up counts as well.
+    let work = super::in_flight::InFlight::enter(&engine.shared_work);
     drop(place);
+    assert_eq!(engine.requests_in_flight(), 1);
+    let waiting = tokio::time::timeout(Duration::from_millis(10), engine.idle()).await;
+    assert!(waiting.is_err(), "a step goes on without its client");
+    drop(work);
     engine.idle().await;
+    assert_eq!(engine.requests_in_flight(), 0);
 }
 
 #[test]

@@ -219,7 +219,7 @@ impl SequenceStore {
     pub async fn open(address: &StoreAddress, limit: Duration) -> Result<Self, StoreError> {
         match address {
             StoreAddress::Files { folder, fsync } => {
-                let store = FileStore::open(folder.clone(), *fsync).await?;
+                let store = FileStore::open(folder.clone(), *fsync, limit).await?;
                 Ok(Self::Files(store))
             }
             StoreAddress::Redis(address) => {

@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{
     done::Done,
     error::ReloadError,
-    loads::{Loads, end_load, end_of_wait},
+    loads::{END, Loads, end_load, end_of_wait},
     pass::PassReason,
     served::Trigger,
 };
@@ -29,9 +29,6 @@ use crate::{
     python::HandlerLoad,
     task::{self, Task},
 };
-
-/// Time that a load has to end once its worker was killed.
-const END: Duration = Duration::from_secs(5);
 
 /// Result of a load.
 type LoadResult = Result<Arc<GraphDefinition>, LoadError>;

@@ -20,6 +20,9 @@ const MAX_LOADS: usize = 8;
 /// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
 const LONG: Duration = Duration::from_secs(5);
 
+/// Time that a load has to end once its worker was killed.
+pub(super) const END: Duration = Duration::from_secs(5);
+
 /// Loads that have not ended.
 pub(super) struct Loads<T> {
     running: FuturesUnordered<Task<T>>,
@@ -83,6 +86,22 @@ pub(super) fn end_of_wait(trigger: Trigger, limit: Duration) -> Instant {
     Instant::now()
         + match trigger {
             Trigger::Watch => LONG,
-            Trigger::Start | Trigger::Asked => 2 * limit,
+            Trigger::Start | Trigger::Asked => END + 2 * limit,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, END, Instant, LONG, Trigger, end_of_wait};
+
+    #[test]
+    fn an_asked_pass_outlasts_a_load_that_waits_for_the_one_before() {
+        let limit = Duration::from_secs(1);
+        for trigger in [Trigger::Start, Trigger::Asked] {
+            let wait = end_of_wait(trigger, limit) - Instant::now();
+            assert!(wait > END + limit, "{wait:?}");
+        }
+        let wait = end_of_wait(Trigger::Watch, limit) - Instant::now();
+        assert!(wait <= LONG, "{wait:?}");
+    }
 }

@@ -201,10 +201,13 @@ fn refused(name: &str, text: String) -> RefusedEntry {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 
     use super::{super::read_paths, KnownFiles};
-    use crate::config::{Config, ConfigSource, FileConfig, FlagEnvironment, Flags, PathSource};
+    use crate::{
+        config::{Config, ConfigSource, FileConfig, FlagEnvironment, Flags, PathSource},
+        error::chain,
+    };
 
     fn source(root: &Path) -> PathSource {
         let paths = vec![root.to_owned()];
@@ -261,6 +264,30 @@ mod tests {
         assert_eq!(names, ["g", "m", "inner"]);
         // One that lists nothing is that of something else.
         assert_eq!(read(r#"{"layers": 12}"#).0, ["g", "m"]);
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_refused_for_models() {
+        let root = folder("");
+        let odd = root.path().join(OsStr::from_bytes(b"\xff"));
+        fs::rename(root.path().join("m"), &odd).unwrap();
+        let error = |path: &Path| chain(&read_paths(&source(path)).unwrap_err());
+        let end = "its path is not UTF-8; rename the file or folder";
+        assert!(error(&odd).ends_with(end), "{}", error(&odd));
+        let file = odd.join("1/model.onnx");
+        assert!(error(&file).ends_with(end), "{}", error(&file));
+        // As a folder of models, too.
+        let models = root.path().join("models");
+        fs::rename(&odd, &models).unwrap();
+        fs::create_dir(&odd).unwrap();
+        fs::rename(&models, odd.join("m")).unwrap();
+        assert!(error(&odd).ends_with(end), "{}", error(&odd));
+        // Paths of graphs are taken as they are.
+        fs::remove_dir_all(&odd).unwrap();
+        fs::rename(root.path().join("g"), &odd).unwrap();
+        fs::remove_file(odd.join("config.json")).unwrap();
+        let config = read_paths(&source(&odd)).unwrap();
+        assert_eq!(config.graphs[0].base_path, odd);
     }
 
     #[test]

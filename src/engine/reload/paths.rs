@@ -139,6 +139,7 @@ impl Paths {
         };
         for root in &paths.roots {
             if let Root::Repository(path) = root {
+                check_text(path)?;
                 of_repository(path).and_then(|found| is_no_model(path, &found))?;
             }
         }
@@ -187,7 +188,7 @@ impl Paths {
                 names.join(", "),
                 path.display(),
                 repository::expected(),
-                stem(&names[0])
+                Path::new(&names[0]).with_extension("").display()
             )
         });
         lines.collect()
@@ -209,12 +210,6 @@ impl Paths {
         }
         Ok(all)
     }
-}
-
-/// Returns a name without what it ends with.
-fn stem(name: &str) -> String {
-    let stem = Path::new(name).file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
 }
 
 /// Returns the names in a repository that are no model, though they look as if one was meant: folders with something
@@ -335,15 +330,16 @@ fn root(given: &Path) -> Result<Root, PathError> {
         let name = name_of(&path);
         Ok(Root::Servable(Found::new(name, path)))
     };
+    if PathSource::graph_of("", &path).is_some() {
+        return servable(path);
+    }
+    check_text(&path)?;
     if path.is_file() {
         return match (repository::files(&path), repository::missing_part(&path)) {
             (Ok(_), _) => servable(path),
             (Err(_), Some(missing)) => Err(PathError::Half { path, missing }),
             (Err(_), None) => Err(PathError::NoModel(path)),
         };
-    }
-    if PathSource::graph_of("", &path).is_some() {
-        return servable(path);
     }
     match survey(&path)? {
         Contents::Versions => servable(path),
@@ -376,6 +372,13 @@ fn resolved(path: &Path) -> Result<PathBuf, PathError> {
         },
         _ => unreadable(path, source),
     })
+}
+
+/// Refuses a path that is not UTF-8: those of models are texts.
+fn check_text(path: &Path) -> Result<(), PathError> {
+    let error = || io::Error::other("its path is not UTF-8; rename the file or folder");
+    let text = path.to_str().ok_or_else(error);
+    text.map(drop).map_err(|error| unreadable(path, error))
 }
 
 fn unreadable(path: &Path, source: io::Error) -> PathError {

@@ -26,10 +26,15 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::step::{SharedStep, Start, StepRequest};
 use self::{damaged::damaged, recent::RecentKeys};
-use super::{loaded::Loaded, snapshot::Snapshot, stateful::LiveState, version::Version};
+use super::{
+    loaded::Loaded,
+    snapshot::Snapshot,
+    stateful::{LiveState, explain},
+    version::Version,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
-    sequence::{SequenceCommand, SequenceControl, SequenceGuard},
+    sequence::{SequenceCommand, SequenceControl, SequenceGuard, SequenceRefusal},
     store::{
         SequenceDurability, SequenceKey, SequenceRecord, SequenceStore, SequenceWrite,
         StoredAnswer, TakenSequence, WriteOutcome,
@@ -284,7 +289,7 @@ impl Keeper {
         for version in versions {
             let sequences = version.sequences();
             let here = match only {
-                None => sequences.pick(LiveState::needs_store),
+                None => sequences.pick(|live| live.is_some_and(LiveState::needs_store)),
                 Some(key) if key.model != version.model() => continue,
                 Some(key) => Vec::from_iter(sequences.instance(key.id).map(|it| (key.id, it))),
             };
@@ -311,7 +316,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Fails if the store does; the state is kept then.
+    /// Fails if too many requests wait, or the store fails; the state is kept then.
     pub(crate) async fn settle(
         &self,
         id: u64,
@@ -323,7 +328,11 @@ impl Keeper {
         let command = SequenceCommand { id, control };
         let sequences = version.sequences();
         let begun = sequences.join(command, loaded, loaded.bounds(), &LiveState::is_spare);
-        let Ok(begun) = begun else { return Ok(()) };
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(refusal @ SequenceRefusal::Crowded(_)) => return Err(explain(refusal)),
+            Err(_) => return Ok(()),
+        };
         let Ok(mut turn) = begun.turn().await else {
             return Ok(());
         };
@@ -385,9 +394,18 @@ impl Keeper {
         key
     }
 
-    /// Stores all that is newer here, and says that this server is gone.
+    /// Stores all that is newer here, also what running steps leave, and says that this server is gone.
     pub async fn close(&self, versions: &[Arc<Version>]) {
         self.save_all(versions, None).await;
+        // Then those that requests have, which may take longer than the caller waits.
+        let busy = versions.iter().flat_map(|version| {
+            let sequences = version.sequences();
+            let busy = sequences.pick(|live| live.is_none_or(LiveState::needs_store));
+            let busy = busy.into_iter();
+            busy.filter(|(_, loaded)| loaded.shares_sequences())
+                .map(|(id, loaded)| self.save_one(id, loaded, Arc::clone(version), false))
+        });
+        futures::future::join_all(busy).await;
         self.store.close().await;
     }
 
@@ -451,7 +469,7 @@ impl Ownership {
 }
 
 fn unknown() -> Error {
-    super::stateful::explain(crate::sequence::SequenceRefusal::Unknown)
+    explain(SequenceRefusal::Unknown)
 }
 
 async fn next(wanted: &mut Option<mpsc::Receiver<SequenceKey>>) -> SequenceKey {

@@ -247,12 +247,12 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         unused.len()
     }
 
-    /// Returns the sequences whose states, while no request has them, are as `picked` says.
-    pub fn pick(&self, picked: impl Fn(&S) -> bool) -> Vec<(u64, I)> {
+    /// Returns the sequences whose states are as `picked` says, which gets `None` for one that a request has.
+    pub fn pick(&self, picked: impl Fn(Option<&S>) -> bool) -> Vec<(u64, I)> {
         let inner = self.lock();
         let entries = inner.entries.iter();
         entries
-            .filter(|(_, entry)| entry.state.as_ref().is_some_and(&picked))
+            .filter(|(_, entry)| picked(entry.state.as_ref()))
             .map(|(id, entry)| (*id, entry.instance.clone()))
             .collect()
     }

@@ -71,6 +71,19 @@ fn a_sequence_keeps_its_state_from_its_start_to_its_end() {
 }
 
 #[test]
+fn those_that_requests_have_are_picked_as_such() {
+    let known = registry();
+    for id in [7, 8] {
+        run(&known, Start, id).unwrap();
+    }
+    let busy = turn(&known, Next, 8).unwrap();
+    assert_eq!(known.pick(|state| state.is_none()), [(8, 1)]);
+    assert_eq!(known.pick(|state| state == Some(&1)), [(7, 1)]);
+    drop(busy);
+    assert_eq!(known.pick(|state| state.is_none()), []);
+}
+
+#[test]
 fn a_look_at_the_state_is_no_use_of_it() {
     let known = registry();
     begin(&known, Start, 7).unwrap().begin_with(4);

@@ -32,11 +32,8 @@ const UNFINISHED: &str = "part";
 /// Bits of an epoch below the number of times that the folder was opened.
 const EPOCH_BITS: u32 = 40;
 
-/// The longest that an answer is kept after the end of its sequence.
+/// The longest that an answer is kept after the end of its sequence, whose id may be used again before.
 const MAX_KEPT: Duration = Duration::from_secs(300);
-
-/// Time for which an answer is kept after the end of a sequence that never expires.
-const KEPT: Duration = Duration::from_secs(60);
 
 /// Characters that are escaped in names of folders.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
@@ -54,9 +51,10 @@ pub(super) struct RecordFolder {
 }
 
 impl RecordFolder {
-    pub(super) fn open(path: PathBuf, fsync: bool, now: u64) -> Result<Self, StoreError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        made.map_err(|error| failed("create", &path, error))?;
+    /// Makes the folder if it is missing, and locks it; returns how many times it was opened before, too.
+    pub(super) fn lock(path: &Path) -> Result<(File, u64), StoreError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| failed("create", path, error))?;
         let place = path.join(LOCK);
         let mut lock = OpenOptions::new()
             .read(true)
@@ -68,7 +66,10 @@ impl RecordFolder {
             .map_err(|error| failed("open", &place, error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Taken { folder: path }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let folder = path.to_owned();
+                return Err(StoreError::Taken { folder });
+            }
             Err(errno) => return Err(failed("lock", &place, errno.into())),
         }
         let mut opened = Vec::new();
@@ -80,6 +81,17 @@ impl RecordFolder {
                 .parse()
                 .map_err(|_| garbage(&place, format!("{text:?}; expected a whole number")))?,
         };
+        Ok((lock, opened))
+    }
+
+    /// Reads which records there are in a folder with this lock, which takes the longer the more there are.
+    pub(super) fn open(
+        path: PathBuf,
+        (lock, opened): (File, u64),
+        fsync: bool,
+        now: u64,
+    ) -> Result<Self, StoreError> {
+        let place = path.join(LOCK);
         let mut index = RecordIndex::default();
         scan(&path, now, &mut index)?;
         // Also larger than all that are there, should somebody have deleted the file with the number.
@@ -225,12 +237,11 @@ impl RecordFolder {
             self.forget(key)?;
             return Ok(WriteOutcome::Stored);
         }
-        let kept = entry.idle.map_or(KEPT, Duration::from_millis);
         let header = RecordHeader {
             epoch,
             ended: true,
             begun_with: entry.begun_with.as_deref().map(str::to_owned),
-            ..RecordHeader::lasting(Some(kept.min(MAX_KEPT)), now)
+            ..RecordHeader::lasting(Some(MAX_KEPT), now)
         };
         self.commit(key, header.with_answer(answer), &[])
     }

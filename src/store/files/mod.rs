@@ -2,7 +2,8 @@
 //!
 //! A record is written beside its file and renamed over it, so that a process that is killed leaves the old or the new one,
 //! and both whole. All work on a file is done on the runtime's threads for that, from begin to end even if nobody
-//! waits for it any more: [`folder`]. [`index`] knows which records there are, and [`record`] what a file has in it.
+//! waits for it any more, as when its time is over: [`folder`]. [`index`] knows which records there are, and [`record`]
+//! what a file has in it.
 
 mod folder;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -11,16 +12,17 @@ mod index;
 mod record;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use self::{folder::RecordFolder, record::RecordHeader};
 use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     NewSequence, OwnedSequence, SequenceKey, SequenceWrite, StartedSequence, StoreError,
@@ -28,10 +30,19 @@ use super::{
 };
 use crate::{error::chain, task};
 
+/// The most work on files at once, so that there are threads for all else if it hangs, as on a mount that does not
+/// answer.
+const MAX_AT_ONCE: usize = 64;
+
 /// A folder of records, of one server at a time.
 #[derive(Debug)]
 pub struct FileStore {
     folder: Arc<RecordFolder>,
+    path: PathBuf,
+    /// Maximum time of a call.
+    limit: Duration,
+    /// Permits for work on files, which it has until it ends.
+    places: Arc<Semaphore>,
     /// Returns the milliseconds since 1970.
     clock: fn() -> u64,
     /// Indicates that the last work on files has failed, so that the log reports it once.
@@ -43,17 +54,29 @@ impl FileStore {
     ///
     /// # Errors
     ///
-    /// Fails if another server has it, or its files cannot be read or written.
-    pub async fn open(folder: PathBuf, fsync: bool) -> Result<Self, StoreError> {
-        Self::open_with(folder, fsync, unix_ms).await
+    /// Fails if another server has it, it does not answer within the time limit, or its files cannot be read or written.
+    pub async fn open(folder: PathBuf, fsync: bool, limit: Duration) -> Result<Self, StoreError> {
+        Self::open_with(folder, fsync, limit, unix_ms).await
     }
 
-    async fn open_with(path: PathBuf, fsync: bool, clock: fn() -> u64) -> Result<Self, StoreError> {
-        let now = clock();
-        let folder = task::blocking("store", move || RecordFolder::open(path, fsync, now)).await?;
-        let folder = Arc::new(folder);
+    async fn open_with(
+        path: PathBuf,
+        fsync: bool,
+        limit: Duration,
+        clock: fn() -> u64,
+    ) -> Result<Self, StoreError> {
+        let place = path.clone();
+        let lock = task::blocking("store", move || RecordFolder::lock(&place));
+        let lock = tokio::time::timeout(limit, lock).await;
+        let lock = lock.unwrap_or_else(|_| Err(no_answer(&path, limit)))?;
+        let (place, now) = (path.clone(), clock());
+        let folder = move || RecordFolder::open(place, lock, fsync, now);
+        let folder = Arc::new(task::blocking("store", folder).await?);
         Ok(Self {
             folder,
+            path,
+            limit,
+            places: Arc::new(Semaphore::new(MAX_AT_ONCE)),
             clock,
             failing: AtomicBool::new(false),
         })
@@ -74,8 +97,18 @@ impl FileStore {
             ..RecordHeader::lasting(new.idle, (self.clock)())
         };
         let (request, limit) = (new.key.map(str::to_owned), new.limit);
-        self.follow(move |folder, now| folder.start(key, request.as_deref(), limit, header, now))
-            .await
+        let model = key.model.clone();
+        let start = move |folder: &RecordFolder, now| {
+            folder.start(key, request.as_deref(), limit, header, now)
+        };
+        // One that nobody knows of would stay in the way of the next with its id.
+        let give_up = |folder: &RecordFolder, started, now| {
+            if let StartedSequence::Begun { id, epoch } = started {
+                drop(folder.end(&SequenceKey { model, id }, epoch, None, now));
+            }
+        };
+        let done = self.run_or(start, give_up).await;
+        self.note(done)
     }
 
     /// Takes a sequence over.
@@ -143,7 +176,7 @@ impl FileStore {
     ///
     /// # Errors
     ///
-    /// Never fails; other stores do.
+    /// Fails if other work on files takes too long.
     pub async fn count(&self, model: &str) -> Result<StoredCount, StoreError> {
         let model = model.to_owned();
         self.run(move |folder, now| Ok(folder.count(&model, now)))
@@ -154,7 +187,7 @@ impl FileStore {
     ///
     /// # Errors
     ///
-    /// Never fails; other stores do.
+    /// Fails if other work on files takes too long.
     pub async fn list(&self, model: &str, most: usize) -> Result<Vec<StoredSequence>, StoreError> {
         let model = model.to_owned();
         self.run(move |folder, now| Ok(folder.list(&model, most, now)))
@@ -165,7 +198,7 @@ impl FileStore {
     ///
     /// # Errors
     ///
-    /// Never fails; other stores do.
+    /// Fails if other work on files takes too long.
     pub async fn passed(
         &self,
         model: &str,
@@ -182,8 +215,12 @@ impl FileStore {
         work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let done = self.run(work).await;
+        self.note(done)
+    }
+
+    fn note<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
         match &done {
-            Err(error @ StoreError::Files { .. }) => {
+            Err(error @ (StoreError::Files { .. } | StoreError::Unreachable { .. })) => {
                 if !self.failing.swap(true, Ordering::Relaxed) {
                     tracing::warn!("sequence store: {}", chain(error));
                 }
@@ -202,8 +239,42 @@ impl FileStore {
         &self,
         work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_or(work, |_, _, _| ()).await
+    }
+
+    /// Does work on files within the time limit. Whatever comes of it when nobody waits any more goes to `unheard`.
+    async fn run_or<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
+        unheard: impl FnOnce(&RecordFolder, T, u64) + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (folder, now) = (Arc::clone(&self.folder), (self.clock)());
-        task::blocking("store", move || work(&folder, now)).await
+        let (reply, mut answer) = oneshot::channel();
+        let run = async {
+            // Until the end of the work, however long that takes.
+            let place = Arc::clone(&self.places).acquire_owned().await;
+            task::blocking("store", move || {
+                let _place = place;
+                if let Err(Ok(done)) = reply.send(work(&folder, now)) {
+                    unheard(&folder, done, now);
+                }
+            })
+            .await;
+        };
+        drop(tokio::time::timeout(self.limit, run).await);
+        // Also what has come at the last moment; nothing comes from here on.
+        answer.close();
+        let done = answer.try_recv();
+        done.unwrap_or_else(|_| Err(no_answer(&self.path, self.limit)))
+    }
+}
+
+/// Makes the error of files that do not answer.
+fn no_answer(path: &Path, limit: Duration) -> StoreError {
+    StoreError::Unreachable {
+        address: path.display().to_string(),
+        limit,
+        reason: "the system is not done with its files".to_owned(),
     }
 }
 

@@ -2,6 +2,10 @@
 local id, epoch, key, answer, kept = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local found = redis.call('HMGET', KEYS[2], 'e', 'g', 'p', 'w')
 if not found[1] then
+  if waited == '1' then
+    -- The attempt before may have ended it: replicas that have this write have that one, too.
+    renew(base .. 'epoch')
+  end
   return { 'unknown' }
 end
 if found[1] ~= epoch or stale(found[2], found[3], found[4]) then

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use super::super::{StoreError, address::RedisAddress};
 
 /// The longest time of one attempt.
-const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(1);
+pub(super) const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(1);
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -198,7 +198,8 @@ impl Link {
         Ok((answer, repeated))
     }
 
-    async fn try_script(&self, place: &Place, call: &Call) -> RedisResult<Value> {
+    /// Calls a script once; `repeated` marks an attempt after others, which may have got through.
+    async fn try_script(&self, place: &Place, call: &Call, repeated: bool) -> RedisResult<Value> {
         loop {
             let (connection, server) = self.connected(place).await?;
             let mut script = call.script.prepare_invoke();
@@ -227,11 +228,18 @@ impl Link {
             match text(0) {
                 // Another server with another clock, or a slow network.
                 "late" => self.set_clock(text(1).parse().unwrap_or(0)),
-                "begun" | "taken" | "stored" if self.address.wait > 0 => {
-                    self.wait(connection, &call.keys[0]).await?;
+                word => {
+                    let is_written = match word {
+                        "begun" | "taken" | "stored" => true,
+                        // The attempt before may have been waited for in vain.
+                        "unknown" => repeated,
+                        _ => false,
+                    };
+                    if is_written && self.address.wait > 0 {
+                        self.wait(connection, &call.keys[0]).await?;
+                    }
                     return Ok(value);
                 }
-                _ => return Ok(value),
             }
         }
     }
@@ -347,7 +355,7 @@ impl Link {
         loop {
             let attempt = async {
                 match job {
-                    Job::Script(call) => self.try_script(place, call).await,
+                    Job::Script(call) => self.try_script(place, call, repeated).await,
                     Job::Command(command) => self.try_command(place, command).await,
                 }
             };

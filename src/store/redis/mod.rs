@@ -10,6 +10,7 @@
 //! | `:{MODEL}:epoch`, `:{MODEL}:next` | counters of epochs and of ids |
 //! | `:{MODEL}:failover` | the last failover that is known |
 //! | `:{MODEL}:k:KEY` | id that a start with an idempotency key was given |
+//! | `:{MODEL}:t:TOKEN` | id that one without was given, for as long as it may be tried again |
 //! | `:server:NAME` | a server that lives |
 //! | `:wanted:NAME` | channel on which it is asked for sequences |
 
@@ -32,7 +33,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redis::{Cmd, Script};
 use tokio::sync::mpsc;
 
-use self::link::{Call, Link, ScriptAnswer};
+use self::link::{Call, Link, MAX_ATTEMPT_TIME, ScriptAnswer};
 use super::{
     NewSequence, OwnedSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence,
     StoreError, StoredAnswer, StoredCount, StoredSequence, TakenSequence, WriteOutcome,
@@ -77,8 +78,8 @@ script!(EPOCHS, "epochs.lua");
 pub struct RedisStore {
     server: Arc<Server>,
     wanted: Mutex<Option<mpsc::Receiver<SequenceKey>>>,
-    /// Tasks that announce that this server lives, and that listen to others.
-    _tasks: [Task<()>; 2],
+    /// Tasks that announce that this server lives, and that listen to others, until it is closed.
+    tasks: Mutex<Option<[Task<()>; 2]>>,
 }
 
 /// This server among those that share the store.
@@ -116,10 +117,10 @@ impl RedisStore {
         let (living, listening) = (Arc::clone(&server), Arc::clone(&server));
         Ok(Self {
             wanted: Mutex::new(Some(receiver)),
-            _tasks: [
+            tasks: Mutex::new(Some([
                 Task::spawn(async move { living.keep_alive().await }),
                 Task::spawn(async move { listening.listen(&wanted).await }),
-            ],
+            ])),
             server,
         })
     }
@@ -134,6 +135,9 @@ impl RedisStore {
             .arg(new.key.unwrap_or(""));
         let ahead = if new.ahead { "1" } else { "s" };
         call.arg(new.limit).arg(ahead).arg(milliseconds(new.idle));
+        // One attempt that follows another, whose answer was lost, begins no other sequence.
+        call.arg(format!("{:016x}", rand::random::<u64>()));
+        call.arg(milliseconds(Some(server.link.limit() + MAX_ATTEMPT_TIME)));
         let (answer, _) = server.link.call(&call).await?;
         started(&answer).ok_or_else(|| server.link.garbage(&answer))
     }
@@ -142,17 +146,18 @@ impl RedisStore {
         let server = &self.server;
         let deadline = Instant::now() + server.link.limit();
         let (mut pause, longest) = PAUSES;
-        let mut gone = false;
+        let mut gone = None;
         loop {
-            let taken = server.take(key, gone).await?;
+            let taken = server.take(key, gone.as_deref()).await?;
             let TakenSequence::Held(owner) = &taken else {
                 return Ok(taken);
             };
-            gone = !server.ask(owner, key).await?;
+            let lives = server.ask(owner, key).await?;
             if Instant::now() >= deadline {
                 return Ok(taken);
             }
-            if !gone {
+            gone = (!lives).then(|| owner.clone());
+            if lives {
                 tokio::time::sleep(pause).await;
                 pause = longest.min(pause * 2);
             }
@@ -242,6 +247,11 @@ impl RedisStore {
     }
 
     pub(super) async fn close(&self) {
+        let tasks = self.tasks.lock().take();
+        // Before the word that it is gone, which they would take back.
+        for task in tasks.into_iter().flatten() {
+            task.end().await;
+        }
         let key = self.server.alive(&self.server.name);
         // It is over in a few seconds without that.
         drop(self.server.link.command(Cmd::del(key)).await);
@@ -285,9 +295,14 @@ impl Server {
         call
     }
 
-    async fn take(&self, key: &SequenceKey, gone: bool) -> Result<TakenSequence, StoreError> {
+    /// Takes a sequence over; `gone` names a server that does not live, from which it is taken even if it is ahead.
+    async fn take(
+        &self,
+        key: &SequenceKey,
+        gone: Option<&str>,
+    ) -> Result<TakenSequence, StoreError> {
         let mut call = self.call(&TAKE, key);
-        call.arg(u8::from(gone));
+        call.arg(gone.unwrap_or_default());
         let (answer, _) = self.link.call(&call).await?;
         taken(&answer).ok_or_else(|| self.link.garbage(&answer))
     }

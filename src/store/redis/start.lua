@@ -1,23 +1,30 @@
 -- KEYS[2]: the live sequences.
 local live = KEYS[2]
 local me, id, key, limit, ahead, idle = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+-- The token is that of the call, the same in each of its attempts, which are over after the time behind it.
+local token, attempts = ARGV[10], ARGV[11]
 local chosen = id == '0'
 -- First, since a script is refused for want of memory at its first write only.
 local epoch = renew(base .. 'epoch')
-if chosen and key ~= '' then
-  id = redis.call('GET', base .. 'k:' .. key) or '0'
+if chosen then
+  id = redis.call('GET', base .. (key ~= '' and 'k:' .. key or 't:' .. token)) or '0'
 end
 -- Lives, and not only just begun by a request that has not come to its end.
 local lives = false
 if id ~= '0' then
-  local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a', 'i')
+  local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a', 'i', 'b', 'g', 'p', 'w')
+  -- The attempt before has begun it, and its answer was lost. Nobody can have taken it: its owner has written nothing.
+  local again = found[6] == token
+  if again and not stale(found[7], found[8], found[9]) then
+    return { 'begun', id, found[1] }
+  end
   -- The answer of a start is in the record once it is stored; until then its owner has it.
   local same = found[3] == key or (found[5] == key and found[4] ~= 's')
-  if found[1] and key ~= '' and same then
+  if found[1] and key ~= '' and same and not again then
     return { 'repeated', id }
   end
   lives = found[1] and not found[2]
-  if lives and found[4] == 's' then
+  if lives and (found[4] == 's' or again) then
     redis.call('ZREM', live, id)
     lives = false
   elseif chosen then
@@ -47,12 +54,14 @@ if id == '0' then
 end
 local record = base .. 's:' .. id
 redis.call('DEL', record)
-redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited)
+redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited, 'b', token)
 if key ~= '' then
   redis.call('HSET', record, 'i', key)
 end
 keep(record, live, id, idle)
 if chosen and key ~= '' then
   redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')
+elseif chosen then
+  redis.call('SET', base .. 't:' .. token, id, 'PX', attempts)
 end
 return { 'begun', id, epoch }

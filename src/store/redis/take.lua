@@ -1,4 +1,5 @@
--- KEYS[2], KEYS[3]: the record, and the live sequences. ARGV[6] is 1 if its owner is gone.
+-- KEYS[2], KEYS[3]: the record, and the live sequences. ARGV[6] is the name of a server that is gone,
+-- if the caller has found one out: by now another may own it.
 local me, id, gone = ARGV[4], ARGV[5], ARGV[6]
 local found = redis.call('HMGET', KEYS[2], 'o', 'e', 'n', 'a', 'x', 'k', 'r', 't', 'g', 'p', 'w', 'm', 'h')
 local owner, step, ahead = found[1], found[3], found[4]
@@ -9,7 +10,7 @@ if found[5] then
   return { 'ended', found[6] or '', found[7] or '' }
 end
 local old = stale(found[9], found[10], found[11])
-if ahead ~= '0' and owner ~= me and gone ~= '1' and not old then
+if ahead ~= '0' and owner ~= me and gone ~= owner and not old then
   return { 'held', owner }
 end
 if ahead ~= '0' or old then

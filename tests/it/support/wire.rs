@@ -19,6 +19,7 @@ pub(crate) struct Call {
     path: String,
     message: Vec<u8>,
     compressed: bool,
+    deadline: Option<&'static str>,
 }
 
 impl Call {
@@ -40,12 +41,19 @@ impl Call {
             path: path.to_owned(),
             message,
             compressed: false,
+            deadline: None,
         }
     }
 
     /// Sends the message compressed.
     pub(crate) fn compressed(self, compressed: bool) -> Self {
         Self { compressed, ..self }
+    }
+
+    /// Sets a deadline in gRPC's form, such as `300m`, which is for the server alone to keep.
+    pub(crate) fn within(self, deadline: &'static str) -> Self {
+        let deadline = Some(deadline);
+        Self { deadline, ..self }
     }
 
     fn body(&self) -> Bytes {
@@ -86,6 +94,9 @@ pub(crate) fn send(server: &Server, calls: &[Call]) -> Vec<Result<Bytes, Status>
                     .header("te", "trailers");
                 if call.compressed {
                     request = request.header("grpc-encoding", "gzip");
+                }
+                if let Some(deadline) = call.deadline {
+                    request = request.header("grpc-timeout", deadline);
                 }
                 // Nothing is written before the connection is driven, below: all of it is in the
                 // order of these calls then.

@@ -10,7 +10,7 @@ use super::{
         FileStore, NewSequence, SequenceWrite, StartedSequence, StoreError, TakenSequence,
         WriteOutcome, folder::LOCK,
     },
-    answer, begin, files, key, new, open, taken, write, written,
+    LIMIT, answer, begin, files, key, new, open, taken, write, written,
 };
 use crate::task::Task;
 
@@ -19,7 +19,9 @@ async fn a_folder_is_of_one_server_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep").join("er");
     let store = open(&path).await;
-    let refused = FileStore::open(path.clone(), true).await.unwrap_err();
+    let refused = FileStore::open(path.clone(), true, LIMIT)
+        .await
+        .unwrap_err();
     assert_eq!(
         refused.to_string(),
         format!(
@@ -30,12 +32,12 @@ async fn a_folder_is_of_one_server_at_a_time() {
     );
     // With waits for the disk, too, everything comes back.
     drop(store);
-    let store = FileStore::open(path.clone(), true).await.unwrap();
+    let store = FileStore::open(path.clone(), true, LIMIT).await.unwrap();
     let (one, _) = written(&store, new(1)).await;
     let (two, epoch) = written(&store, new(2)).await;
     store.end(&two, epoch, None).await.unwrap();
     drop(store);
-    let store = FileStore::open(path, true).await.unwrap();
+    let store = FileStore::open(path, true, LIMIT).await.unwrap();
     assert_eq!(taken(&store, &one).await.state, "state");
     assert_eq!(store.take(&two).await.unwrap(), TakenSequence::Unknown);
 }
@@ -45,14 +47,16 @@ async fn a_folder_that_cannot_be_one_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "").unwrap();
-    let refused = FileStore::open(path.clone(), false).await.unwrap_err();
+    let refused = FileStore::open(path.clone(), false, LIMIT)
+        .await
+        .unwrap_err();
     assert_eq!(
         refused.to_string(),
         format!("cannot create {}", path.display())
     );
     let path = folder.path().join(LOCK);
     fs::write(&path, "me").unwrap();
-    let refused = FileStore::open(folder.path().to_owned(), false).await;
+    let refused = FileStore::open(folder.path().to_owned(), false, LIMIT).await;
     let expected = format!(
         "{} has something else in the place of a sequence: \"me\"; expected a whole number",
         path.display()
@@ -307,7 +311,7 @@ async fn a_first_step_that_cannot_be_stored_leaves_no_sequence() {
 async fn thousands_of_sequences_at_once_lose_nothing() {
     const SEQUENCES: u64 = 2000;
     let folder = tempfile::tempdir().unwrap();
-    let store = FileStore::open(folder.path().to_owned(), false).await;
+    let store = FileStore::open(folder.path().to_owned(), false, LIMIT).await;
     let store = Arc::new(store.unwrap());
     let one = |number: u64| {
         let store = Arc::clone(&store);

@@ -1,6 +1,7 @@
 //! Records in folders: the rules of a store, one by one.
 
 mod failures;
+mod limits;
 mod random;
 
 use std::{cell::Cell, collections::BTreeMap, fs, path::Path, time::Duration};
@@ -22,12 +23,15 @@ thread_local! {
     static NOW: Cell<u64> = const { Cell::new(1 << 40) };
 }
 
+/// Time limit of calls that are answered.
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn pass(time: Duration) {
     NOW.set(NOW.get() + time.as_millis() as u64);
 }
 
 async fn open(folder: &Path) -> FileStore {
-    let opened = FileStore::open_with(folder.to_owned(), false, || NOW.get()).await;
+    let opened = FileStore::open_with(folder.to_owned(), false, LIMIT, || NOW.get()).await;
     opened.unwrap()
 }
 
@@ -237,7 +241,7 @@ async fn a_start_looks_for_its_key_then_for_room_then_at_the_id() {
     let store = open(folder.path()).await;
     assert_eq!(store.start(keyed).await.unwrap(), again);
     assert_eq!(store.start(named).await.unwrap(), again);
-    pass(Duration::from_secs(60));
+    pass(Duration::from_secs(300));
     assert_eq!(begin(&store, keyed).await.0, 1);
 }
 
@@ -245,12 +249,9 @@ async fn a_start_looks_for_its_key_then_for_room_then_at_the_id() {
 async fn an_ended_sequence_has_its_answer_for_a_while_and_makes_room() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
-    let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
-    for (idle, kept) in [
-        (None, minute),
-        (Some(Duration::from_secs(7)), Duration::from_secs(7)),
-        (Some(hour), 5 * minute),
-    ] {
+    let kept = Duration::from_secs(300);
+    for idle in [None, Some(7), Some(3600)] {
+        let idle = idle.map(Duration::from_secs);
         let alone = NewSequence {
             limit: 1,
             idle,

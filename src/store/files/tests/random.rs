@@ -71,7 +71,6 @@ struct Plain {
     id: u64,
     epoch: u64,
     expires: Option<u64>,
-    idle: Option<u64>,
     begun_with: Option<u8>,
     /// Step, state, and key of the answer.
     content: Option<(u64, Vec<u8>, Option<u8>)>,
@@ -229,7 +228,6 @@ async fn compare(calls: Vec<Call>) {
                             id: found,
                             epoch,
                             expires: until(idle),
-                            idle,
                             begun_with,
                             content: None,
                             ahead,
@@ -309,7 +307,7 @@ async fn compare(calls: Vec<Call>) {
                     Some(it) => {
                         let old = it.content.take().map(|content| content.1);
                         it.content = Some((step, state.or(old).unwrap_or_default(), key));
-                        (it.ahead, it.idle, it.expires) = (ahead, idle, until(idle));
+                        (it.ahead, it.expires) = (ahead, until(idle));
                         WriteOutcome::Stored
                     }
                 };
@@ -332,7 +330,7 @@ async fn compare(calls: Vec<Call>) {
                     Some(it) => {
                         it.ended = true;
                         it.ahead = false;
-                        it.expires = Some(now + it.idle.unwrap_or(60).min(300));
+                        it.expires = Some(now + 300);
                         it.content = Some((0, Vec::new(), key));
                         if key.is_none() {
                             plain.remove(model, id);
@@ -362,7 +360,8 @@ proptest! {
     fn random_calls_have_the_answers_of_a_plain_list(
         calls in proptest::collection::vec(calls(), 1..60),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.unwrap();
         runtime.block_on(compare(calls));
     }
 }

@@ -127,10 +127,14 @@ fn nothing_is_lost_that_a_replica_was_waited_for() {
     // The start before may have begun it.
     start(&clients[0], 7);
     assert_eq!(step(&clients[1], 7), 2.0);
-    start(&clients[0], 8);
+    for id in [8, 9] {
+        start(&clients[0], id);
+    }
     // A replica that is stalled has not got it.
     second.signal("STOP");
     assert_eq!(refused(&clients[0], 8), AWAY);
+    // Nor that one is over, though the first attempt has ended it.
+    assert_eq!(clients[0].refused(Wire::Raw, &ask(9).end()), AWAY);
     second.signal("CONT");
     first.crash();
     second.ask::<()>("REPLICAOF NO ONE");

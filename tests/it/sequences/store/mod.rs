@@ -6,11 +6,14 @@ mod clocks;
 mod crashes;
 mod failover;
 mod files;
+mod given_up;
 mod keys;
 mod links;
 mod passed;
+mod repeated;
 mod steps;
 mod valkey;
+mod versions;
 
 use serde_json::json;
 
