@@ -212,7 +212,7 @@ impl PartialEq for Budget {
 impl Eq for Budget {}
 
 /// Bytes of a budget, which it has back when this is dropped.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Charge {
     budget: Budget,
     bytes: usize,

@@ -7,6 +7,11 @@
 
 use std::{fmt, time::Duration};
 
+use crate::text::cut_bytes;
+
+/// The longest text of an error that travels in a header, or waits for its client, in bytes.
+pub const MAX_TEXT_LEN: usize = 2048;
+
 /// Kind of an error: what its receiver can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -93,6 +98,8 @@ pub struct Error {
     wait: Option<Duration>,
     /// Marks an error that is already in the log.
     is_logged: bool,
+    /// Marks an error that ended the reading of a body, of which the rest is still to come.
+    leaves_body: bool,
 }
 
 /// Result of most functions of the crate.
@@ -107,6 +114,7 @@ impl Error {
             source: None,
             wait: None,
             is_logged: false,
+            leaves_body: false,
         }
     }
 
@@ -162,6 +170,27 @@ impl Error {
     /// Returns whether it is in the log already.
     pub fn is_logged(&self) -> bool {
         self.is_logged
+    }
+
+    /// Cuts the text to [`MAX_TEXT_LEN`]: it may repeat any amount of what a client has sent.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        if self.message.len() > MAX_TEXT_LEN {
+            self.message = cut_bytes(&self.message, MAX_TEXT_LEN);
+        }
+        self
+    }
+
+    /// Marks it as one that ended the reading of a body, so that the connection ends with it.
+    #[must_use]
+    pub fn leaving_body(mut self) -> Self {
+        self.leaves_body = true;
+        self
+    }
+
+    /// Returns whether it ended the reading of a body.
+    pub fn leaves_body(&self) -> bool {
+        self.leaves_body
     }
 
     /// Returns the time after which another attempt may succeed, if that is known.
@@ -223,7 +252,18 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, chain, nearest};
+    use super::{Error, MAX_TEXT_LEN, chain, nearest};
+
+    #[test]
+    fn a_text_that_is_cut_stays_so() {
+        let short = Error::invalid("short").cut();
+        assert_eq!(short.message(), "short");
+        // The limit is within a character.
+        let long = Error::invalid(format!("a{}", "ü".repeat(MAX_TEXT_LEN))).cut();
+        assert_eq!(long.message().len(), MAX_TEXT_LEN - 1 + "…".len());
+        let text = long.message().to_owned();
+        assert_eq!(long.cut().message(), text);
+    }
 
     #[test]
     fn chain_names_every_cause() {

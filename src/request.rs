@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    budget::Budget,
+    budget::{Budget, Charge},
     error::{Error, Result},
     quota::RunOwner,
     shared_memory::{RegionInput, RegionPart, RegionTensors},
@@ -76,10 +76,19 @@ pub struct InferRequest {
     pub marks_final: bool,
     /// Owner of the run of which it is a part, if it is that of a node.
     pub owner: Option<Box<RunOwner>>,
+    /// Charge of what it has beside tensors, if that is much; its response, which has the id, shares it.
+    pub texts: Option<Arc<Charge>>,
 }
 
+/// Bytes of a request beside its tensors that are free of charge, as nearly all requests have.
+const FREE_TEXTS: usize = 4 << 10;
+
+/// Copies of a text that there may be at a time: in the request, in one that is validated, and in what a frontend keeps
+/// for the answer.
+const TEXT_COPIES: usize = 3;
+
 impl InferRequest {
-    /// Charges the values that inputs were packed from.
+    /// Charges the values that inputs were packed from, and what there is beside tensors.
     ///
     /// # Errors
     ///
@@ -89,7 +98,43 @@ impl InferRequest {
             let data = std::mem::replace(&mut input.data, Data::Both);
             input.data = data.charged(budget)?;
         }
+        self.with_texts_charged(budget)
+    }
+
+    /// Charges what it has beside tensors, for as long as it or its response is there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the budget has no room for it.
+    pub fn with_texts_charged(mut self, budget: &Budget) -> Result<Self> {
+        let bytes = self.texts_size().saturating_mul(TEXT_COPIES);
+        if bytes > FREE_TEXTS {
+            self.texts = Some(Arc::new(budget.charge(bytes)?));
+        }
         Ok(self)
+    }
+
+    /// Returns how many bytes the id, the names, the shapes, and the parameters take.
+    fn texts_size(&self) -> usize {
+        let inputs = self.inputs.iter().map(|input| {
+            let datatype = match &input.datatype {
+                Declared::Known(_) => 0,
+                Declared::Unknown(text) => text.len(),
+            };
+            let shape = size_of_val(&*input.shape);
+            size_of::<InputTensor>() + input.name.len() + datatype + shape
+        });
+        let parameters = self.parameters.iter().map(|(name, value)| {
+            let text = match value {
+                Parameter::Text(text) => text.len(),
+                _ => 0,
+            };
+            size_of::<(String, Parameter)>() + name.len() + text
+        });
+        let outputs = self.outputs.iter();
+        let outputs = outputs.map(|name| size_of::<String>() + name.len());
+        let lists = inputs.sum::<usize>() + parameters.sum::<usize>() + outputs.sum::<usize>();
+        self.id.len() + lists
     }
 
     /// Checks that no input has more strings than so many. Each of them costs far more memory than the
@@ -356,6 +401,8 @@ pub struct InferResponse {
     pub parameters: Parameters,
     /// Outputs that were written to shared memory, so that the client does not get their elements.
     pub placed: Vec<PlacedOutput>,
+    /// Charge of the texts of the request, of which it has the id.
+    pub texts: Option<Arc<Charge>>,
 }
 
 impl InferResponse {
@@ -410,7 +457,73 @@ pub enum Parameter {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parameter, Priority, PriorityBounds};
+    use super::{
+        Data, Declared, InferRequest, InputTensor, Parameter, Priority, PriorityBounds, TEXT_COPIES,
+    };
+    use crate::budget::Budget;
+
+    #[test]
+    fn what_a_request_has_beside_tensors_is_charged_if_it_is_much() {
+        const LONG: usize = 10_000;
+        let long = || "x".repeat(LONG);
+        let empty = InferRequest::default;
+        let input = |name: String, datatype: Declared, shape: Vec<i64>| InferRequest {
+            inputs: vec![InputTensor {
+                name,
+                datatype,
+                shape,
+                data: Data::Both,
+            }],
+            ..empty()
+        };
+        let unknown = |text| Declared::Unknown(text);
+        let budget = Budget::new(1 << 20);
+        for request in [
+            InferRequest {
+                id: long(),
+                ..empty()
+            },
+            InferRequest {
+                parameters: vec![("a".to_owned(), Parameter::Text(long()))],
+                ..empty()
+            },
+            InferRequest {
+                parameters: vec![(long(), Parameter::Bool(true))],
+                ..empty()
+            },
+            InferRequest {
+                outputs: vec![long()],
+                ..empty()
+            },
+            InferRequest {
+                outputs: vec![String::new(); LONG],
+                ..empty()
+            },
+            input(long(), unknown(String::new()), Vec::new()),
+            input(String::new(), unknown(long()), Vec::new()),
+            input(String::new(), unknown(String::new()), vec![1; LONG]),
+        ] {
+            let request = request.charged(&budget).unwrap();
+            assert!(budget.charged() >= TEXT_COPIES * LONG, "{request:?}");
+            let shared = request.texts.clone();
+            drop(request);
+            assert!(budget.charged() > 0, "its response has it");
+            drop(shared);
+            assert_eq!(budget.charged(), 0);
+        }
+        let small = InferRequest {
+            id: "1".to_owned(),
+            ..input("b".to_owned(), unknown("X".to_owned()), vec![1, 10])
+        };
+        let small = small.charged(&budget).unwrap();
+        assert_eq!((small.texts, budget.charged()), (None, 0));
+        let large = InferRequest {
+            id: "x".repeat(1 << 20),
+            ..empty()
+        };
+        assert!(large.charged(&budget).is_err());
+        assert_eq!(budget.charged(), 0);
+    }
 
     #[test]
     fn numbers_are_those_of_triton() {

@@ -269,6 +269,9 @@ fn with_path(mut url: Url, segments: &[&str]) -> Url {
         .expect("`http` URLs have segments")
         .clear()
         .extend(segments);
+    // It would begin the verb of a path of TensorFlow Serving.
+    let path = url.path().replace(':', "%3A");
+    url.set_path(&path);
     url
 }
 
@@ -325,4 +328,21 @@ pub(super) fn from_json<T: Message + Default>(name: &str, json: &[u8]) -> Result
 fn descriptor(name: &str) -> MessageDescriptor {
     let descriptor = POOL.get_message_by_name(name);
     descriptor.expect("the descriptors have all messages of the services")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Url, with_path};
+
+    #[test]
+    fn what_has_a_meaning_in_a_path_is_escaped() {
+        let url = |name| {
+            let base = Url::parse("http://localhost:8000").unwrap();
+            with_path(base, &["v1", "models", name]).to_string()
+        };
+        let models = "http://localhost:8000/v1/models/";
+        assert_eq!(url("a"), format!("{models}a"));
+        assert_eq!(url("a:b"), format!("{models}a%3Ab"));
+        assert_eq!(url("a/b %3A"), format!("{models}a%2Fb%20%253A"));
+    }
 }

@@ -27,6 +27,12 @@ use crate::{
 /// Memory of a request over HTTP/1 before it has a body: its head and its futures.
 const CALL: usize = 4 << 10;
 
+/// Maximum size of a message or body that is no inference; its strings are names, and it is read where it has come.
+pub(super) const MAX_QUERY: usize = 4 << 20;
+
+/// The longest pause within a body, whatever the flags say: what is added to now has to be a time.
+const MAX_PAUSE: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Bounds of received bodies, and the budget that all that is received, queued, and answered is charged to: for
 /// all connections of both protocols together.
 #[derive(Debug, Clone)]
@@ -60,6 +66,11 @@ impl BodyLimits {
         }
     }
 
+    /// Returns the same bounds for what is no inference.
+    pub(super) fn of_query(&self) -> Self {
+        self.with_message_size(self.message_size.min(MAX_QUERY))
+    }
+
     /// Returns the same bounds, charged together, with another size for one message.
     pub fn with_message_size(&self, message_size: usize) -> Self {
         Self {
@@ -76,6 +87,29 @@ impl BodyLimits {
 /// Fails if the body is above the limit as sent or as expanded, stops coming, comes too slowly, or
 /// is encoded in another way, or if the budget has no room for it.
 pub(super) async fn read<B>(parts: &Parts, body: B, intake: &BodyLimits) -> Result<Bytes>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::error::Error + 'static,
+{
+    let limit = intake.message_size;
+    let body = receive(parts, body, intake).await;
+    let body = body.map_err(Error::leaving_body)?.finish()?;
+    match parts
+        .headers
+        .get(header::CONTENT_ENCODING)
+        .map(|value| value.as_bytes())
+    {
+        None | Some(b"identity") => Ok(body),
+        Some(b"gzip") => expand(body, limit, &intake.budget).await,
+        Some(other) => Err(Error::invalid(format!(
+            "Content-Encoding {} is not supported; send gzip or no encoding",
+            String::from_utf8_lossy(other)
+        ))),
+    }
+}
+
+/// Receives all of a body as it is sent.
+async fn receive<B>(parts: &Parts, body: B, intake: &BodyLimits) -> Result<Gather>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
@@ -98,19 +132,7 @@ where
         }
         gather.push(data)?;
     }
-    let body = gather.finish()?;
-    match parts
-        .headers
-        .get(header::CONTENT_ENCODING)
-        .map(|value| value.as_bytes())
-    {
-        None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => expand(body, limit, &intake.budget).await,
-        Some(other) => Err(Error::invalid(format!(
-            "Content-Encoding {} is not supported; send gzip or no encoding",
-            String::from_utf8_lossy(other)
-        ))),
-    }
+    Ok(gather)
 }
 
 /// Body with an idle timeout and a minimum receive rate.
@@ -137,7 +159,7 @@ impl<B> RateLimitedBody<B> {
     pub(super) fn new(body: B, intake: &BodyLimits, extensions: &Extensions) -> Self {
         Self {
             body,
-            pause: intake.pause,
+            pause: intake.pause.min(MAX_PAUSE),
             rate: intake.rate,
             received: 0,
             since: None,
@@ -264,11 +286,12 @@ mod tests {
 
     use axum::{body::Body, http::request::Parts};
     use bytes::Bytes;
+    use futures::FutureExt as _;
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
     use tokio_stream::StreamExt as _;
 
-    use super::{BodyLimits, read};
+    use super::{BodyLimits, MAX_QUERY, read};
     use crate::{budget::Budget, error::ErrorKind};
 
     /// Takes 100 bytes, and waits for five seconds.
@@ -351,11 +374,47 @@ mod tests {
         assert!(read(&parts(None), half(), &intake).await.is_ok());
     }
 
+    #[tokio::test]
+    async fn what_is_no_inference_has_a_bound_of_its_own() {
+        assert_eq!(intake(0).of_query().message_size, 100);
+        let intake = BodyLimits {
+            message_size: usize::MAX,
+            budget: Budget::default(),
+            ..intake(0)
+        };
+        let large = Full::from(vec![b' '; MAX_QUERY + 1]);
+        let error = read(&parts(None), large, &intake.of_query()).await;
+        insta::assert_snapshot!(error.unwrap_err(), @"request body is larger than 4194304 bytes; see --max-message-size");
+        let most = Full::from(vec![b' '; MAX_QUERY]);
+        assert!(read(&parts(None), most, &intake.of_query()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn only_the_error_of_a_body_that_is_not_whole_ends_its_connection() {
+        let broken = read(&parts(Some("gzip")), Full::from("x"), &intake(0)).await;
+        assert!(!broken.unwrap_err().leaves_body());
+        let large = read(&parts(None), Full::from(vec![0; 101]), &intake(0)).await;
+        assert!(large.unwrap_err().leaves_body());
+    }
+
+    #[tokio::test]
+    async fn a_pause_may_be_as_long_as_a_flag_can_say() {
+        let intake = BodyLimits {
+            pause: Duration::from_secs(u64::MAX),
+            ..intake(1)
+        };
+        let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
+        let parts = parts(None);
+        let body = Box::pin(read(&parts, stuck, &intake));
+        assert!(body.now_or_never().is_none());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_stops_is_given_up() {
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
         let error = read(&parts(None), stuck, &intake(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        assert!(error.leaves_body());
         insta::assert_snapshot!(error, @"request body stopped coming for 5 s; see --read-timeout-seconds");
     }
 

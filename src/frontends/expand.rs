@@ -13,7 +13,7 @@ use crate::{
     task,
 };
 
-/// Bytes that are expanded at once; the rest elsewhere.
+/// Bytes that are expanded at once, of a body that has no more; the rest elsewhere.
 const AT_ONCE: usize = 16 << 10;
 
 /// The room that the first bytes have.
@@ -25,6 +25,8 @@ const FIRST: usize = 8 << 10;
 ///
 /// Fails if it is no gzip, is larger, or is more than the budget has left.
 pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result<Bytes> {
+    // There may be any number of them that expand to nothing.
+    let is_small = body.len() <= AT_ONCE;
     let mut expansion = Expansion {
         reader: MultiGzDecoder::new(body.reader()),
         limit,
@@ -33,7 +35,7 @@ pub(super) async fn expand(body: Bytes, limit: usize, budget: &Budget) -> Result
         rest: Mapped::default(),
         charge: budget.empty(),
     };
-    if expansion.run(AT_ONCE)? {
+    if is_small && expansion.run(AT_ONCE)? {
         return Ok(expansion.finish());
     }
     // Those that wait hold what is packed. The semaphore is never closed.
@@ -132,5 +134,36 @@ impl Expansion {
             _ => self.rest.finish(),
         };
         self.charge.keep(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+    use futures::FutureExt as _;
+
+    use super::{AT_ONCE, expand};
+    use crate::budget::Budget;
+
+    fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_expanded_elsewhere_even_to_nothing() {
+        let budget = Budget::new(1 << 20);
+        let small = expand(gzip(b"small").into(), 100, &budget);
+        assert_eq!(small.now_or_never().unwrap().unwrap(), "small");
+        let empty = gzip(b"");
+        let members = empty.repeat(AT_ONCE / empty.len() + 1);
+        assert!(members.len() > AT_ONCE);
+        let mut large = Box::pin(expand(members.into(), 100, &budget));
+        assert!(large.as_mut().now_or_never().is_none(), "it is elsewhere");
+        assert_eq!(large.await.unwrap(), "");
+        assert_eq!(budget.charged(), 0);
     }
 }

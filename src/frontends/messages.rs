@@ -220,6 +220,8 @@ where
         }
         let (is_compressed, length) = self.head().await?;
         let room = self.room(length).await;
+        // That was no time of the client's.
+        self.body.begin();
         let bytes = self.contents(is_compressed, length).await?;
         self.hold()?;
         Ok(Some(Message { bytes, room }))
@@ -287,6 +289,14 @@ mod tests {
     where
         B: Body<Data = Bytes, Error = std::io::Error> + Unpin,
     {
+        messages_at(0, body, encoding)
+    }
+
+    /// Reads what has to come at a rate.
+    fn messages_at<B>(rate: u64, body: B, encoding: Option<&str>) -> Reader<B>
+    where
+        B: Body<Data = Bytes, Error = std::io::Error> + Unpin,
+    {
         let mut request = Request::new(body);
         if let Some(encoding) = encoding {
             let encoding = encoding.parse().unwrap();
@@ -295,7 +305,7 @@ mod tests {
         let intake = BodyLimits {
             message_size: 1 << 26,
             pause: Duration::from_secs(5),
-            rate: 0,
+            rate,
             budget: Budget::default(),
         };
         Reader::new(request, &intake).unwrap()
@@ -372,6 +382,33 @@ mod tests {
         assert_eq!(messages.next().await.unwrap().unwrap().bytes, "one");
         let status = messages.next().await.err().unwrap();
         insta::assert_snapshot!(status.message(), @"request body stopped coming for 5 s; see --read-timeout-seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_room_is_no_time_of_the_client() {
+        let all = framed(0, &vec![0; (ROOM << UNIT) as usize]);
+        let second = framed(0, &vec![0; (ROOM << UNIT) as usize]);
+        let late = |bytes: &[u8]| {
+            let piece = piece(bytes);
+            futures::stream::once(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                piece
+            })
+        };
+        // The length comes in two parts, so that the message is waited for before there is room.
+        let pieces = late(&all)
+            .chain(late(&second[..3]))
+            .chain(late(&second[3..5]))
+            .chain(late(&second[5..]));
+        let body = StreamBody::new(Box::pin(pieces));
+        let mut messages = messages_at(1_000_000, body, None);
+        let first = messages.next().await.unwrap().unwrap();
+        let busy = async {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(messages.next(), busy);
+        assert_eq!(second.unwrap().unwrap().bytes.len(), all.len() - 5);
     }
 
     #[tokio::test]

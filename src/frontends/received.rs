@@ -154,6 +154,8 @@ impl Body for Received {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
+            // The end of a stream may come as one without data, which was not counted.
+            && !data.is_empty()
         {
             self.read.add(held(data.len()));
         }

@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use crate::{
     budget::{Budget, OVERHEAD},
-    error::{Error, Result, chain, whole_milliseconds},
+    error::{Error, MAX_TEXT_LEN, Result, chain, whole_milliseconds},
     task,
     text::cut_bytes,
 };
 
-/// The longest text of a gRPC status, in bytes. It travels in a header: percent-encoding may make
-/// three bytes of each, and clients refuse headers of more than 8 KiB.
-const MAX_TEXT_LEN: usize = 2048;
+/// The longest text of an error in a body, in bytes: all that a client gets of a handler's exception.
+const MAX_BODY_TEXT_LEN: usize = 16 << 10;
 
+/// The text is in a header: percent-encoding may make three bytes of each, and clients refuse headers of more than 8 KiB.
 impl From<Error> for tonic::Status {
     fn from(error: Error) -> Self {
         log(&error);
@@ -54,6 +54,11 @@ impl IntoResponse for Error {
                 .headers_mut()
                 .insert(header::RETRY_AFTER, seconds.into());
         }
+        if self.leaves_body() {
+            // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
+            let headers = response.headers_mut();
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 }
@@ -64,10 +69,11 @@ fn retry_values(wait: Duration) -> (u64, u64) {
     (milliseconds.div_ceil(1000).max(1), milliseconds)
 }
 
-/// Logs an error, and writes it as `{"error": text}`.
+/// Logs an error, and writes it as `{"error": text}`; a text that repeats much of what a client has sent is cut.
 pub(super) fn error_object(error: &Error) -> String {
     log(error);
-    serde_json::json!({ "error": error.message() }).to_string()
+    let text = cut_bytes(error.message(), MAX_BODY_TEXT_LEN);
+    serde_json::json!({ "error": text }).to_string()
 }
 
 /// Makes an HTTP response with a JSON body.
@@ -184,9 +190,36 @@ pub(super) fn pack(reply: &mut Whole) {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderMap;
+    use axum::{
+        http::{HeaderMap, header},
+        response::IntoResponse as _,
+    };
 
-    use super::wished;
+    use super::{MAX_BODY_TEXT_LEN, error_object, wished};
+    use crate::error::Error;
+
+    #[test]
+    fn texts_of_clients_are_not_repeated_without_end() {
+        let object = error_object(&Error::invalid("ü".repeat(MAX_BODY_TEXT_LEN)));
+        assert!(object.len() < MAX_BODY_TEXT_LEN + 100);
+        assert!(
+            object.ends_with("ü…\"}"),
+            "it is cut between two characters"
+        );
+        let whole = error_object(&Error::invalid("x".repeat(MAX_BODY_TEXT_LEN)));
+        assert!(whole.ends_with("x\"}"));
+    }
+
+    #[test]
+    fn a_connection_ends_with_the_error_of_its_body() {
+        let ends = |error: Error| {
+            let response = error.into_response();
+            response.headers().get(header::CONNECTION).cloned()
+        };
+        assert_eq!(ends(Error::invalid("a")), None);
+        let ending = ends(Error::invalid("a").leaving_body());
+        assert_eq!(ending.unwrap(), "close");
+    }
 
     #[test]
     fn only_a_client_that_means_it_gets_gzip() {

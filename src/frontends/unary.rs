@@ -23,8 +23,14 @@ use prost::{
 use tonic::{Code, Status};
 
 use super::{
-    access, body::BodyLimits, deadline, guard::Access, messages::Reader, priority,
-    received::Received, weight::Kind,
+    access,
+    body::{BodyLimits, MAX_QUERY},
+    deadline,
+    guard::Access,
+    messages::Reader,
+    priority,
+    received::Received,
+    weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
@@ -110,9 +116,6 @@ pub(super) const RAW_SPEED: usize = 16;
 /// The flag and the length before a message.
 pub(super) const PREFIX: usize = 5;
 
-/// Maximum size of a message that is not an inference; its strings are names.
-const MAX_QUERY: usize = 4 << 20;
-
 /// Maximum size of a message that is read for the audit log alone.
 const MAX_REFUSED: usize = 64 << 10;
 
@@ -179,7 +182,7 @@ where
 {
     let limit = deadline::of_headers(request.headers());
     let uri = request.uri().clone();
-    let intake = intake.with_message_size(intake.message_size.min(MAX_QUERY));
+    let intake = intake.of_query();
     let answer = async {
         let mut reader = Reader::new(request, &intake)?;
         let message = reader.only(name(uri.path())).await?;

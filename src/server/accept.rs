@@ -205,11 +205,19 @@ pub(super) fn serve(
         let handshakes = tls
             .filter(|_| has_tls)
             .map(|(tls, _)| Handshakes::new(name, Arc::clone(tls), protocol, &settings.flags));
-        for listener in listeners {
+        let (of_port, of_sockets): (Vec<_>, Vec<_>) =
+            (listeners.into_iter()).partition(|listener| matches!(listener, Listener::Tcp(_)));
+        // The addresses of a port have their places together, and each Unix socket has its own.
+        let sockets = of_sockets.into_iter().map(|socket| vec![socket]);
+        for listeners in sockets.chain([of_port]).filter(|it| !it.is_empty()) {
             let terms = Terms::new(&settings.flags, Arc::clone(&channel));
             let mut side = Side::new(name, &settings.flags, terms, stop.subscribe());
             side.tls.clone_from(&handshakes);
-            accepting.push(side.accept(listener, service.clone(), access.clone()));
+            let side = Arc::new(side);
+            accepting.push(Arc::clone(&side).look_after());
+            accepting.extend(listeners.into_iter().map(|listener| {
+                Arc::clone(&side).accept(listener, service.clone(), access.clone())
+            }));
         }
     }
     Connections { accepting, stop }
@@ -229,7 +237,7 @@ impl Connections {
     }
 }
 
-/// Settings of each connection of a listener.
+/// Settings of each connection of a port or Unix socket.
 #[derive(Clone)]
 struct Terms {
     timeouts: IoTimeouts,
@@ -256,7 +264,7 @@ impl Terms {
     }
 }
 
-/// One listener's bound and means.
+/// Bound and means of a port, whatever addresses it has, or of a Unix socket.
 struct Side {
     name: &'static str,
     room: Arc<Semaphore>,
@@ -276,7 +284,9 @@ impl Side {
     fn new(name: &'static str, flags: &Flags, terms: Terms, stop: Stop) -> Self {
         Self {
             name,
-            room: Arc::new(Semaphore::new(flags.max_connections)),
+            room: Arc::new(Semaphore::new(
+                flags.max_connections.min(Semaphore::MAX_PERMITS),
+            )),
             most: flags.max_connections,
             addresses: Addresses::new(flags.max_connections_per_address),
             terms,
@@ -288,9 +298,30 @@ impl Side {
         }
     }
 
+    /// Waits until no more connections are accepted.
+    async fn ended(&self) {
+        stopped(&mut self.stop.clone()).await;
+        sleep(ACCEPTING).await;
+    }
+
+    /// Looks after the connections of all its listeners for as long as these accept any.
+    fn look_after(self: Arc<Self>) -> Task<()> {
+        Task::spawn(async move {
+            tokio::select! {
+                () = self.terms.reaper.run() => {}
+                () = self.ended() => {}
+            }
+        })
+    }
+
     /// Accepts connections until the task is dropped. Those above the bound wait, all but the first
     /// of them in the system's queue, until another one ends.
-    fn accept(self, listener: Listener, service: Service, access: AccessLog) -> Task<()> {
+    fn accept(
+        self: Arc<Self>,
+        listener: Listener,
+        service: Service,
+        access: AccessLog,
+    ) -> Task<()> {
         Task::spawn(async move {
             let listener = match Acceptor::new(listener) {
                 Ok(listener) => listener,
@@ -304,15 +335,9 @@ impl Side {
                     self.start(admitted, &service, &access);
                 }
             };
-            let mut stop = self.stop.clone();
-            let ended = async {
-                stopped(&mut stop).await;
-                sleep(ACCEPTING).await;
-            };
             tokio::select! {
                 () = accepts => {}
-                () = self.terms.reaper.run() => {}
-                () = ended => {}
+                () = self.ended() => {}
             }
             for (stream, peer) in listener.waiting() {
                 // Nobody waits for a place any more.
@@ -403,10 +428,8 @@ impl Side {
                 self.name
             );
         }
-        self.terms.reaper.set_full(true);
-        let place = Arc::clone(&self.room).acquire_owned().await;
-        self.terms.reaper.set_full(false);
-        place.ok()
+        let _waits = self.terms.reaper.wait();
+        Arc::clone(&self.room).acquire_owned().await.ok()
     }
 }
 
@@ -550,7 +573,7 @@ fn has_large_body(headers: &HeaderMap) -> bool {
 
 /// Returns whether a refusal may come before the body is read.
 fn leaves_body(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 408 | 413 | 429)
+    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 413 | 429)
 }
 
 /// Waits for the sign to stop.

@@ -17,6 +17,7 @@ const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
 
 /// Cost of one round of reading, after which other connections have their turn, in bytes of header
 /// blocks.
@@ -99,8 +100,10 @@ pub(super) struct Frames {
     read: Cutter,
     written: Cutter,
     is_data: bool,
-    /// The length of the frame that is being read.
+    /// The length of the frame that is being read, without padding as soon as that is known.
     length: usize,
+    /// The head of data of which the length of its padding, which is the first byte behind that, has not come.
+    padded: Option<Head>,
     /// Bytes of the header block that is not at its end.
     block: usize,
     max_block: usize,
@@ -134,17 +137,19 @@ impl Streams {
                 self.open.insert(head.stream, 0);
             }
             RST_STREAM => self.end(head.stream),
-            DATA => {
-                // The end of a stream alone is not kept.
-                if (head.length > 0 || !head.is_end())
-                    && let Some(received) = self.open.get_mut(&head.stream)
-                {
-                    let held = held(head.length);
-                    *received += held;
-                    self.news.received += held;
-                }
-            }
             _ => {}
+        }
+    }
+
+    /// Counts data without its padding, which nobody keeps.
+    fn receive(&mut self, stream: u32, length: usize) {
+        // A frame without data is not kept, either.
+        if length > 0
+            && let Some(received) = self.open.get_mut(&stream)
+        {
+            let held = held(length);
+            *received += held;
+            self.news.received += held;
         }
     }
 
@@ -163,6 +168,7 @@ impl Frames {
             written: Cutter::behind(0),
             is_data: false,
             length: 0,
+            padded: None,
             block: 0,
             max_block,
             cost: 0,
@@ -211,10 +217,17 @@ impl Frames {
     ///
     /// Fails if a header block is too long.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while let Some(head) = self.read.next(&mut bytes) {
-            self.begin(head)?;
+        loop {
+            if let (Some(head), Some(&padding)) = (self.padded, bytes.first()) {
+                self.padded = None;
+                self.length = head.length.saturating_sub(1 + usize::from(padding));
+                self.streams.receive(head.stream, self.length);
+            }
+            match self.read.next(&mut bytes) {
+                Some(head) => self.begin(head)?,
+                None => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     /// Follows what was written.
@@ -235,6 +248,11 @@ impl Frames {
                 false => head.length,
             };
         self.streams.read(head);
+        if self.is_data && head.flags & PADDED != 0 {
+            self.padded = Some(head).filter(|head| head.length > 0);
+        } else if self.is_data {
+            self.streams.receive(head.stream, head.length);
+        }
         if head.kind == HEADERS || head.kind == CONTINUATION {
             self.block += head.length;
             if self.block > self.max_block {
@@ -254,7 +272,7 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PREFACE, ROUND,
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PADDED, PREFACE, ROUND,
         RST_STREAM, held,
     };
 
@@ -313,7 +331,7 @@ mod tests {
         // Without data, and as the end of a stream, which is not the end of what is kept for it.
         frames.read(&wire(DATA, 0, 0)).unwrap();
         frames.read(&wire(DATA, END_STREAM, 0)).unwrap();
-        assert_eq!(frames.news(), received(held(0)));
+        assert_eq!(frames.news(), received(0));
         for (kind, flags) in [(HEADERS, END_HEADERS), (DATA, 0)] {
             frames.written(&wire(kind, flags, 10));
         }
@@ -322,12 +340,37 @@ mod tests {
         for piece in end.chunks(4) {
             frames.written(piece);
         }
-        let ended = held(100) + held(0);
+        let ended = held(100);
         assert_eq!(frames.news(), News { received: 0, ended });
         frames.read(&wire(DATA, 0, 100)).unwrap();
         frames.read(&open).unwrap();
         frames.read(&wire(DATA, 0, 100)).unwrap();
         assert_eq!(frames.news(), received(0), "it is over");
+    }
+
+    #[test]
+    fn padding_is_not_counted_wherever_it_is_cut() {
+        let open = frame(HEADERS, END_HEADERS, 3);
+        // Their first byte is 255, the length of the padding.
+        let large = frame(DATA, PADDED, 1000);
+        let empty = frame(DATA, PADDED, 256);
+        let none = frame(DATA, PADDED, 0);
+        let wrong = frame(DATA, PADDED, 10);
+        let plain = frame(DATA, 0, 100);
+        let wire = [open, large, empty, none, wrong, plain].concat();
+        let expected = News {
+            received: held(1000 - 256) + held(100),
+            ended: 0,
+        };
+        for size in [1, 2, 9, 10, 100, wire.len()] {
+            let pieces: Vec<&[u8]> = wire.chunks(size).collect();
+            assert_eq!(frames(&pieces).unwrap().news(), expected, "{size}");
+        }
+        let large = frame(DATA, PADDED, 1000);
+        let mut part = frames(&[&large[..9]]).unwrap();
+        assert_eq!(part.unfinished(), held(1000));
+        part.read(&large[9..10]).unwrap();
+        assert_eq!(part.unfinished(), held(1000 - 256));
     }
 
     #[test]

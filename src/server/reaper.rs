@@ -9,7 +9,7 @@ use std::{
     cmp::Reverse,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -43,9 +43,18 @@ pub(super) struct Reaper {
     /// Number of connections that make room at a time.
     batch: usize,
     entries: Mutex<Vec<Entry>>,
-    /// Indicates that somebody waits for a place.
-    is_full: AtomicBool,
+    /// Number of those who wait for a place, one at most of each listener.
+    waiting: AtomicUsize,
     look: Notify,
+}
+
+/// Wait for a place, until dropped.
+pub(super) struct PlaceWait<'a>(&'a Reaper);
+
+impl Drop for PlaceWait<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -67,7 +76,7 @@ impl Reaper {
             write,
             batch: connections / 64 + 1,
             entries: Mutex::default(),
-            is_full: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             look: Notify::new(),
         }
     }
@@ -83,20 +92,26 @@ impl Reaper {
         self.entries.lock().push(entry);
     }
 
-    /// Notified when a connection waits for a place, and when none does any more.
-    pub(super) fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
-        if is_full {
-            self.look.notify_one();
-        }
+    /// Notes that a connection waits for a place.
+    pub(super) fn wait(&self) -> PlaceWait<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.look.notify_one();
+        PlaceWait(self)
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Looks at all connections again and again.
     pub(super) async fn run(&self) {
         let usual = (self.idle.min(self.write) / 4).min(MAX_PERIOD);
         loop {
-            let is_full = self.is_full.load(Ordering::Relaxed);
-            let period = if is_full { PERIOD_WAITING } else { usual };
+            let period = if self.is_full() {
+                PERIOD_WAITING
+            } else {
+                usual
+            };
             tokio::select! {
                 () = sleep(period) => {}
                 () = self.look.notified() => {}
@@ -107,7 +122,7 @@ impl Reaper {
 
     fn look(&self, now: Instant) {
         let mut idle = Vec::new();
-        let is_full = self.is_full.load(Ordering::Relaxed);
+        let is_full = self.is_full();
         self.entries.lock().retain_mut(|entry| {
             let Some(connection) = entry.connection.upgrade() else {
                 return false;
@@ -239,7 +254,9 @@ mod tests {
             after(&reaper, Duration::from_millis(600)).await;
         }
         assert!(!idle.iter().any(|it| is_asked(it, Close::Gracefully)));
-        reaper.set_full(true);
+        // Of two that wait, one has got its place.
+        let _waits = reaper.wait();
+        drop(reaper.wait());
         reaper.look(Instant::now());
         let asked: Vec<_> = idle.iter().map(|it| is_asked(it, Close::Now)).collect();
         assert_eq!(asked, [true, true, false, false]);
@@ -250,7 +267,7 @@ mod tests {
     async fn a_place_that_is_new_is_left_to_its_client() {
         let reaper = reaper(1);
         let connection = connection(&reaper);
-        reaper.set_full(true);
+        let _waits = reaper.wait();
         after(&reaper, Duration::from_millis(900)).await;
         assert!(!is_asked(&connection, Close::Now));
         after(&reaper, Duration::from_millis(100)).await;

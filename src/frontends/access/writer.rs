@@ -1,6 +1,7 @@
 //! The thread that writes.
 
 use std::{
+    borrow::Cow,
     fmt::{Display, Write as _},
     io::{self, Write},
     sync::{
@@ -238,9 +239,10 @@ impl Record {
         let mut line = match format {
             LogFormat::Json => serde_json::to_string(self).unwrap_or_default(),
             LogFormat::Text => {
+                let path = printable(&self.path);
                 let mut line = format!(
-                    "{} {} {} {} {} status={}",
-                    self.timestamp, self.peer, self.protocol, self.method, self.path, self.status
+                    "{} {} {} {} {path} status={}",
+                    self.timestamp, self.peer, self.protocol, self.method, self.status
                 );
                 if let Some(identity) = &self.identity {
                     let _ = write!(line, " identity={}", quoted(identity));
@@ -265,6 +267,21 @@ impl Record {
         line.push('\n');
         line
     }
+}
+
+/// Escapes what would steer a terminal, or may end a line.
+fn printable(path: &str) -> Cow<'_, str> {
+    if path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return path.into();
+    }
+    let mut shown = String::with_capacity(path.len());
+    for c in path.chars() {
+        match c.is_ascii_graphic() {
+            true => shown.push(c),
+            false => shown.extend(c.escape_debug()),
+        }
+    }
+    shown.into()
 }
 
 /// Puts a name in quotes that would otherwise look like more than one word, or end the line.
@@ -414,6 +431,17 @@ mod tests {
         let json = traced.line(LogFormat::Json);
         let trace = ",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\"}\n";
         assert!(json.ends_with(trace), "{json}");
+    }
+
+    #[test]
+    fn a_path_cannot_end_a_line_or_steer_a_terminal() {
+        let forged = Record {
+            path: "/a\u{85}b\u{2028}c\u{2029}d\u{9b}2J\u{7f}/ü\"".to_owned(),
+            ..record()
+        };
+        let text = forged.line(LogFormat::Text);
+        let path = r#" POST /a\u{85}b\u{2028}c\u{2029}d\u{9b}2J\u{7f}/ü" status"#;
+        assert!(text.contains(path), "{text}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Failures {
         }
         let count = counts.get(&Some(source.network())).or_else(|| {
             // Whoever has no place while there is none shares one.
-            (counts.len() > MAX_ADDRESSES)
+            (counts.len() >= MAX_ADDRESSES)
                 .then(|| counts.get(&None))
                 .flatten()
         })?;
@@ -123,6 +123,22 @@ mod tests {
         advance(PERIOD).await;
         failures.add(address(3 * MAX_ADDRESSES), 10);
         assert_eq!(failures.0.lock().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_place_that_others_share_counts_as_one() {
+        let failures = Failures::default();
+        failures.add(address(0), 1);
+        advance(PERIOD / 2).await;
+        for number in 1..=MAX_ADDRESSES {
+            failures.add(address(number), 1);
+        }
+        // The first is forgotten, and the table is full without it.
+        advance(PERIOD / 2).await;
+        let new = address(2 * MAX_ADDRESSES);
+        failures.add(new, 1);
+        assert_eq!(failures.0.lock().len(), MAX_ADDRESSES);
+        assert!(failures.wait(new, 1).is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,11 +9,8 @@ use base64::{
 };
 use bytes::Bytes;
 
-use super::{Cursor, JsonError, number};
+use super::{Cursor, JsonError, MAX_DEPTH, number};
 use crate::tensor::{DataType, values::ValueError};
-
-/// The most lists within lists. No tensor has as many dimensions.
-const MAX_DEPTH: usize = 128;
 
 /// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

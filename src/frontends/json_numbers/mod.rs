@@ -85,27 +85,37 @@ impl JsonError {
     }
 }
 
-/// Returns the error of a body that is no JSON or no object; `None` if it is an object.
+/// The most lists within lists of a tensor. None has as many dimensions.
+const MAX_DEPTH: usize = 128;
+
+/// The most lists and objects within one another of anything: a tensor, and what it is in.
+const MAX_OPEN: usize = MAX_DEPTH + 8;
+
+/// Returns the error of a body that is no JSON or no object; `None` if it is an object, or too deep to be looked at,
+/// which its reader has said.
 pub(super) fn no_object(body: &[u8]) -> Option<Error> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Some(not_json("The document is empty.", 0));
     }
-    if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
-        let mut cursor = Cursor::new(body);
-        let mut has_words = false;
-        let read = cursor.pass(&mut |_| {
-            has_words = true;
-            Ok(())
-        });
-        let read = read.and_then(|()| match cursor.token() {
-            None => Ok(()),
-            Some(_) => Err(JsonError::Syntax),
-        });
-        match (has_words, read) {
-            // Whether the words belong where they stand, the reader knows.
-            (true, Ok(())) => {}
-            (true, Err(error)) => return Some(not_json(&error.to_string(), cursor.at)),
-            (false, _) => return Some(not_json(&reason(&error), offset(body, &error))),
+    let mut cursor = Cursor::new(body);
+    let mut has_words = false;
+    let read = cursor.pass(&mut |_| {
+        has_words = true;
+        Ok(())
+    });
+    let read = read.and_then(|()| match cursor.token() {
+        None => Ok(()),
+        Some(_) => Err(JsonError::Syntax),
+    });
+    match read {
+        // Whether words belong where they stand, the reader knows.
+        Ok(()) | Err(JsonError::Deep) => {}
+        Err(error) if has_words => return Some(not_json(&error.to_string(), cursor.at)),
+        // Its words are those that clients know. It remembers each list that is open, which are few.
+        Err(_) => {
+            if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
+                return Some(not_json(&reason(&error), offset(body, &error)));
+            }
         }
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -317,7 +327,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// Passes over a value of any kind, however deep it is.
+    /// Passes over a value of any kind.
     pub(in crate::frontends) fn skip(&mut self) -> Result<(), JsonError> {
         self.pass(&mut |word| Err(JsonError::NotFinite(word)))
     }
@@ -334,19 +344,26 @@ impl<'a> Cursor<'a> {
     ) -> Result<(), JsonError> {
         // What ends each list and object that is open; a bit each would be enough.
         let mut open: Vec<u8> = Vec::new();
+        let enter = |open: &mut Vec<u8>, end| {
+            open.push(end);
+            match open.len() <= MAX_OPEN {
+                true => Ok(()),
+                false => Err(JsonError::Deep),
+            }
+        };
         loop {
             match self.token() {
                 Some(b'[') => {
                     self.at += 1;
                     if !self.take(b']') {
-                        open.push(b']');
+                        enter(&mut open, b']')?;
                         continue;
                     }
                 }
                 Some(b'{') => {
                     self.at += 1;
                     if !self.take(b'}') {
-                        open.push(b'}');
+                        enter(&mut open, b'}')?;
                         self.string_token()?;
                         self.expect(b':')?;
                         continue;

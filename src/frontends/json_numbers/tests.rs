@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Cursor, Elements, JsonError, NOT_FINITE, Rules, no_object};
+use super::{Cursor, Elements, JsonError, MAX_OPEN, NOT_FINITE, Rules, no_object};
 use crate::tensor::{DataType, Tensor, values::write_json};
 
 /// Reads a text, and the same with more behind it: there is a quick way as long as the end is not near.
@@ -321,11 +321,37 @@ fn lists_are_followed_to_a_bound() {
             JsonError::Deep
         );
     }
-    // What is passed over may be as deep as it likes.
-    let text = format!("{}{}", r#"{"a":["#.repeat(100_000), "]}".repeat(100_000));
-    let mut cursor = Cursor::new(text.as_bytes());
-    assert_eq!(cursor.skip(), Ok(()));
-    assert_eq!(cursor.left(), 0);
+    // So is what is passed over.
+    let nested = |levels: usize| {
+        let half = levels / 2;
+        format!("{}1{}", r#"{"a":["#.repeat(half), "]}".repeat(half))
+    };
+    assert!(skips(nested(MAX_OPEN).as_bytes()));
+    for text in [nested(MAX_OPEN + 2), nested(100_000), "[".repeat(100_000)] {
+        let skipped = Cursor::new(text.as_bytes()).skip();
+        assert_eq!(skipped, Err(JsonError::Deep));
+        let passed = Cursor::new(text.as_bytes()).skip_data();
+        assert_eq!(passed, Err(JsonError::Deep));
+    }
+}
+
+#[test]
+fn a_body_that_is_too_deep_is_not_looked_at_to_its_end() {
+    // Its reader has said so, and what is no object is none.
+    let without_end = "{\"x\":".to_owned() + &"[".repeat(100_000);
+    assert!(no_object(without_end.as_bytes()).is_none());
+    let list = "[".repeat(100_000);
+    let error = no_object(list.as_bytes()).unwrap();
+    assert_eq!(error.message(), "Request body should be JSON object");
+    // As deep as a tensor may be, and what is around it.
+    let deep = format!("{{\"inputs\":[{{\"data\":{}", "[".repeat(128));
+    let error = no_object(deep.as_bytes()).unwrap();
+    insta::assert_snapshot!(error.message(), @"The file is not valid json - Error: EOF while parsing a list Offset: 146");
+    let whole = format!("{deep}{}}}]}}", "]".repeat(128));
+    assert!(no_object(whole.as_bytes()).is_none());
+    // Memory is that of the lists that may be open.
+    let used = allocation_counter::measure(|| drop(no_object(without_end.as_bytes())));
+    assert!(used.bytes_max < 10_000, "{}", used.bytes_max);
 }
 
 /// Passes over a whole text.

@@ -321,6 +321,7 @@ mod tests {
                 ("n".to_owned(), Parameter::Int(-1)),
             ],
             placed: Vec::new(),
+            texts: None,
         }
     }
 
@@ -376,6 +377,7 @@ mod tests {
             loose: vec![loose],
             parameters: vec![("OVMS_MP_TIMESTAMP".to_owned(), Parameter::Int(i64::MAX - 3))],
             placed: Vec::new(),
+            texts: None,
         };
         let wishes = Wishes {
             listed: Vec::new(),

@@ -86,7 +86,7 @@ pub(crate) async fn repository_index(context: RestContext, request: Request) -> 
         ready: bool,
     }
     let (parts, incoming) = request.into_parts();
-    let body = body::read(&parts, incoming, &context.intake).await?;
+    let body = body::read(&parts, incoming, &context.intake.of_query()).await?;
     let filter: Filter = serde_json::from_slice(&body).unwrap_or_default();
     reply::serialized(&kserve::repository_index(&context.engine, filter.ready))
 }
@@ -166,7 +166,7 @@ pub(crate) async fn infer(
         move || {
             let regions = RegionReader::new(memory.as_deref().map_err(|it| *it), &budget);
             let (request, wishes) = json::decode(&body, json_length.as_deref(), regions)?;
-            drop(decoded);
+            drop((body, decoded));
             Ok::<_, Error>((request.charged(&budget)?, wishes))
         }
     };

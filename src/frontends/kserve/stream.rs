@@ -130,6 +130,8 @@ struct Open {
     /// Reads requests and hands them over, as [`feed`] does; `None` when there are no more.
     feed: Option<BoxFuture<'static, Result<bool, Status>>>,
     seen: Seen,
+    /// Charge of the first request, whose parameters stay with a graph.
+    _texts: Option<Arc<Charge>>,
 }
 
 async fn open(
@@ -165,6 +167,7 @@ async fn open(
     let stream = engine.open_stream(head, place).await?;
     Ok(Open {
         answers: stream.answers,
+        _texts: first.request.texts.clone(),
         feed: Some(Box::pin(feed(
             messages,
             first,
@@ -270,6 +273,7 @@ async fn read(
         (request.request.trace, request.request.priority) = (trace, priority);
         request.request.marks_final = marks_final(&mut request.request.parameters);
         drop(decoded);
+        request.request = request.request.with_texts_charged(&budget)?;
         Ok(request)
     };
     task::sized("unpack", effort, decode).await

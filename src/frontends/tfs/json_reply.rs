@@ -135,6 +135,7 @@ mod tests {
             parameters: Vec::new(),
             loose: Vec::new(),
             placed: Vec::new(),
+            texts: None,
             outputs: outputs
                 .into_iter()
                 .map(|(name, dtype, shape, data)| {

@@ -100,7 +100,9 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let seen = access::seen(&parts.extensions, Some(&names.model));
     context.engine.runs(&names.model)?;
     let key = IdempotencyKey::of(&parts.headers);
-    let body = body::read(&parts, incoming, &context.intake).await?;
+    let body = body::read(&parts, incoming, &context.intake)
+        .await
+        .inspect_err(|_| (context.engine).refused(&names.model, names.version, ORIGIN))?;
     // Before the body is looked at, as clients of this protocol expect.
     let target = context
         .engine

@@ -62,6 +62,7 @@ pub(super) fn decode(
         priority: None,
         marks_final: false,
         owner: None,
+        texts: None,
     })
 }
 

@@ -51,7 +51,9 @@ impl Handshakes {
             tls,
             protocol,
             limit: Duration::from_secs(flags.tls_handshake_timeout_seconds.into()),
-            room: Arc::new(Semaphore::new(flags.max_tls_handshakes)),
+            room: Arc::new(Semaphore::new(
+                flags.max_tls_handshakes.min(Semaphore::MAX_PERMITS),
+            )),
             failed: Arc::default(),
         }
     }

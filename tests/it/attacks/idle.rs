@@ -11,7 +11,7 @@ use super::http2::{END_HEADERS, GOAWAY, HEADERS, Http2, INFER, STREAM_INFER, fra
 use crate::support::{
     Server, cli, eventually,
     grpc::{Grpc, dummy},
-    http::{connect, exchange, get, head as http1_head},
+    http::{connect, exchange, get, head as http1_head, read_one},
     model,
     server::{free_ports, on},
 };
@@ -125,6 +125,29 @@ fn connections_at_work_keep_their_places() {
     let mut status = [0; 12];
     half.read_exact(&mut status).unwrap();
     assert_eq!(&status, b"HTTP/1.1 412");
+}
+
+#[test]
+fn the_addresses_of_a_port_have_their_places_together() {
+    // Those that wait until it is ready have no more than two at a time.
+    let flags = [
+        "--max_connections=4",
+        "--rest_bind_address=127.0.0.1,127.0.0.2",
+    ];
+    let server = Server::start_with("dummy", &flags);
+    let body = http1_head("POST", "/v2/models/dummy/infer", 1000, &[]);
+    let mut held: Vec<TcpStream> = (0..4).map(|_| connect(&server)).collect();
+    for stream in &mut held {
+        stream.write_all(body.as_bytes()).unwrap();
+    }
+    let mut other = TcpStream::connect(("127.0.0.2", server.rest_port)).unwrap();
+    let limit = Some(Duration::from_secs(60));
+    other.set_read_timeout(limit).unwrap();
+    let request = http1_head("GET", LIVE, 0, &[]);
+    other.write_all(request.as_bytes()).unwrap();
+    server.wait_log("all 4 connections that the REST port may have are open");
+    drop(held);
+    assert_eq!(read_one(&mut other).status, 200);
 }
 
 #[test]

@@ -66,6 +66,20 @@ fn without_a_list_the_page_has_the_usual_families() {
 }
 
 #[test]
+fn a_body_that_cannot_be_read_counts_as_a_failed_request() {
+    let server = Server::start_with("dummy", &["--metrics_enable", "--max_message_size=1000"]);
+    let predict = "/v1/models/dummy:predict";
+    assert_eq!(post(&server, predict, &[b' '; 1001]).status, 413);
+    let gzip = [("Content-Encoding", "gzip")];
+    assert_eq!(send(&server, "POST", predict, &gzip, b"x").status, 400);
+    // Nothing that is known.
+    let stranger = "/v1/models/stranger:predict";
+    assert_eq!(post(&server, stranger, &[b' '; 1001]).status, 413);
+    let failed = r#"ovms_requests_fail{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"}"#;
+    assert_eq!(value(&server, failed), 2);
+}
+
+#[test]
 fn calls_count_by_protocol_and_outcome() {
     let server = Server::start_with("dummy", &["--metrics_enable"]);
     let grpc = Grpc::connect(&server);

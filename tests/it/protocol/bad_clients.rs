@@ -121,7 +121,9 @@ fn a_body_that_stalls_is_given_up_and_answered() {
     let half = head("POST", INFER, 1000, &[]) + r#"{"inputs":["#;
     stream.write_all(half.as_bytes()).unwrap();
     Grpc::connect(&server).check_serves();
-    insta::assert_snapshot!(read(&mut stream).error(), @"504: request body stopped coming for 1 s; see --read-timeout-seconds");
+    let answer = read(&mut stream);
+    insta::assert_snapshot!(answer.error(), @"504: request body stopped coming for 1 s; see --read-timeout-seconds");
+    assert_eq!(answer.header("connection"), Some("close"));
 }
 
 #[test]

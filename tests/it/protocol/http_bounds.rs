@@ -12,9 +12,10 @@ use ovms::proto::kserve::model_infer_request::{InferInputTensor, InferRequestedO
 use tonic::codec::CompressionEncoding;
 
 use crate::support::{
-    Server, eventually,
+    Server, busy, eventually,
     grpc::{Grpc, dummy},
     http::{JSON_LENGTH, connect, get, head, post, read, send},
+    shared_memory::ON,
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
@@ -112,6 +113,69 @@ fn a_bomb_of_gzip_is_given_up_when_it_is_too_large() {
     insta::assert_snapshot!(answer.error(), @"413: request body is larger than 10000000 bytes; see --max-message-size");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     Grpc::connect(&server).check_serves();
+}
+
+#[test]
+fn texts_of_a_request_are_bounded_and_not_repeated_without_end() {
+    let server = Server::start_with("dummy", ONE_MEGABYTE);
+    let long = "x".repeat(100_000);
+    let input = r#"{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}"#;
+    for body in [
+        format!(r#"{{"inputs":[{input}],"outputs":[{{"name":"{long}"}}]}}"#),
+        format!(r#"{{"inputs":[{{"name":"b","shape":[1,10],"datatype":"{long}"}}]}}"#),
+    ] {
+        let answer = post(&server, INFER, body.as_bytes());
+        assert!(answer.error().ends_with('…'), "{}", answer.error());
+        assert_eq!(answer.status, 400);
+        assert!(answer.body.len() < 20_000, "{}", answer.body.len());
+    }
+    let with_id = |length| {
+        let id = "x".repeat(length);
+        let body = format!(r#"{{"id":"{id}","inputs":[{input}]}}"#);
+        post(&server, INFER, body.as_bytes())
+    };
+    assert_eq!(with_id(100_000).json()["id"], long);
+    insta::assert_snapshot!(with_id(400_000).error(), @"413: Request is too large - it needs more than 1000000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
+}
+
+#[test]
+fn an_id_counts_while_its_request_runs() {
+    let server = busy::serve(&["--max_bytes_in_flight=4000000", "--metrics_enable"]);
+    let grpc = Grpc::connect(&server);
+    let mut request = busy::request(busy::ENDLESS);
+    request.id = "x".repeat(300_000);
+    let _call = grpc.call(request);
+    // More than the message, and what it is decoded to, take together.
+    until_held(&server, |held| held > 1_000_000);
+}
+
+#[test]
+fn a_body_that_is_no_inference_has_a_bound_of_its_own() {
+    let server = Server::start_with("dummy", &ON);
+    let body = vec![b' '; (4 << 20) + 1];
+    for path in [
+        "/v2/repository/index",
+        "/v2/systemsharedmemory/region/r/register",
+    ] {
+        let error = post(&server, path, &body).error();
+        let expected = "413: request body is larger than 4194304 bytes; see --max-message-size";
+        assert_eq!(error, expected, "{path}");
+    }
+}
+
+#[test]
+fn bounds_may_be_as_large_as_flags_can_say() {
+    let most = u64::MAX.to_string();
+    let flags = ["max_connections", "max_streams", "read_timeout_seconds"];
+    let flags = flags.map(|name| format!("--{name}={most}"));
+    let server = Server::start_with("dummy", &flags.each_ref().map(String::as_str));
+    let mut stream = connect(&server);
+    let text = head("POST", INFER, 10, &[("Connection", "close")]);
+    stream.write_all(text.as_bytes()).unwrap();
+    // Its body is waited for meanwhile.
+    Grpc::connect(&server).check_serves();
+    stream.write_all(&[b' '; 10]).unwrap();
+    assert_eq!(read(&mut stream).status, 412);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ovms::proto::kserve::{
-    ModelInferRequest, SystemSharedMemoryUnregisterRequest,
+    ModelInferRequest, ModelStatisticsRequest, SystemSharedMemoryUnregisterRequest,
     infer_parameter::ParameterChoice,
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
@@ -266,6 +266,7 @@ fn requests_that_do_not_fit_are_refused() {
         texts.push(grpc.refused(request([input], [])));
     }
     let good = || request([input("x", 0, SIZE)], []);
+    let before = successes(&grpc);
     for outputs in [
         vec![output("x", 40, 39)],
         vec![output("stranger", 0, SIZE)],
@@ -286,6 +287,7 @@ fn requests_that_do_not_fit_are_refused() {
         outputs: vec![output("x", 40, SIZE)],
         ..grpc::dummy()
     }));
+    assert_eq!(successes(&grpc), before, "no answer came of any of them");
     assert_eq!(object.contents(), [0; 39]);
     insta::assert_snapshot!(texts.join("\n").replace(&object.key, "/KEY"), @r#"
     PermissionDenied: failed to register shared memory region 'y': keys have to begin with '/ovms_it_', see --shared-memory; found "/other"
@@ -315,6 +317,18 @@ fn requests_that_do_not_fit_are_refused() {
     InvalidArgument: Unable to use shared memory region: 'x' - '/KEY' was truncated after it was registered
     "#);
     grpc.check_serves();
+}
+
+/// Returns the number of requests that were answered.
+fn successes(grpc: &Grpc) -> u64 {
+    let request = ModelStatisticsRequest {
+        name: "dummy".to_owned(),
+        version: String::new(),
+    };
+    let answer = grpc.wait(async { grpc.client.clone().model_statistics(request).await });
+    let found = answer.unwrap().model_stats.remove(0);
+    let success = found.inference_stats.unwrap().success;
+    success.map_or(0, |it| it.count)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! From then on the body takes responses only while the connection has room for them, and dropping it
 //! ends the stream, as with `ModelStreamInfer`.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::size;
 use crate::{
-    budget::Budget,
+    budget::{Budget, Charge},
     engine::stream::{StreamResponse, StreamResponses},
     error::{Error, Result},
     frontends::{
@@ -48,6 +48,8 @@ pub(super) struct Events {
     /// The time limit that the request has set, and when it is over.
     limit: Option<(Duration, Instant)>,
     id: Option<String>,
+    /// Charge of the request, whose id and parameters stay.
+    _texts: Option<Arc<Charge>>,
 }
 
 /// Next part of a stream.
@@ -66,7 +68,7 @@ impl Events {
         budget: Budget,
         seen: Seen,
         limit: Option<Duration>,
-        id: Option<String>,
+        (id, texts): (Option<String>, Option<Arc<Charge>>),
     ) -> Self {
         Self {
             answers: Some(answers),
@@ -74,6 +76,7 @@ impl Events {
             seen,
             limit: limit.map(|limit| (limit, Instant::now() + limit)),
             id,
+            _texts: texts,
         }
     }
 
@@ -149,13 +152,14 @@ impl Events {
         };
         tokio::select! {
             biased;
+            // Before what a generator that is faster than its client always has ready.
+            limit = over => Part::End(Some(Error::deadline(limit))),
             answer = answers.next() => match answer {
                 Some(Ok(StreamResponse::Response(response))) => Part::Response(response),
                 Some(Ok(StreamResponse::Error(error))) => Part::Error(error),
                 Some(Err(error)) => Part::End(Some(error)),
                 None => Part::End(None),
             },
-            limit = over => Part::End(Some(Error::deadline(limit))),
             () = sleep(SILENCE) => Part::Silence,
         }
     }
@@ -246,7 +250,7 @@ mod tests {
 
     fn events(answers: StreamResponses, budget: Budget, limit: Option<Duration>) -> Events {
         let seen = access::seen(&Extensions::new(), None);
-        Events::new(answers, budget, seen, limit, Some("7".to_owned()))
+        Events::new(answers, budget, seen, limit, (Some("7".to_owned()), None))
     }
 
     async fn text(events: Events) -> Result<String> {
@@ -306,6 +310,20 @@ mod tests {
         let no_room = events(stream::iter(answers).boxed(), Budget::new(4096), None);
         let sent = text(no_room).await.unwrap();
         assert!(sent.contains("--max-bytes-in-flight"), "{sent}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn responses_that_are_always_ready_have_an_end_by_the_time_limit() {
+        let answers = (0..1000).map(|_| response("a", b"\x01\0\0\0x"));
+        let budget = Budget::new(1 << 20);
+        let limit = Some(Duration::from_secs(1));
+        let mut events = events(stream::iter(answers).boxed(), budget, limit);
+        assert!(events.piece().await.is_some());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let last = events.piece().await.expect("the error");
+        let last = String::from_utf8_lossy(&last);
+        assert!(last.starts_with("data: {\"error\":"), "{last}");
+        assert!(events.piece().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -90,6 +90,7 @@ pub(crate) async fn generate_stream(
     let stream = engine.open_stream(head, place).await?;
     let limit = deadline::of_parameters(&request.parameters);
     let id = (!request.id.is_empty()).then(|| request.id.clone());
+    let texts = request.texts.clone();
     let only = StreamRequest {
         name: std::mem::take(&mut call.name),
         version: Ok(call.version),
@@ -100,9 +101,15 @@ pub(crate) async fn generate_stream(
     // A graph that has ended meanwhile says why.
     let _ = stream.requests.send(only).await;
     drop(stream.requests);
-    Events::new(stream.answers, budget.clone(), call.seen, limit, id)
-        .response()
-        .await
+    Events::new(
+        stream.answers,
+        budget.clone(),
+        call.seen,
+        limit,
+        (id, texts),
+    )
+    .response()
+    .await
 }
 
 /// Checks that a graph gets anything from a request that is all that it gets.

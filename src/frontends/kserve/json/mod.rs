@@ -88,6 +88,7 @@ pub(super) fn decode(
         priority: None,
         marks_final: false,
         owner: None,
+        texts: None,
     };
     Ok((request, wishes))
 }

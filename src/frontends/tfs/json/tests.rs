@@ -424,6 +424,12 @@ fn deep_nesting_and_many_names_are_answered() {
         "[".repeat(100_000),
         "]".repeat(100_000)
     );
+    insta::assert_snapshot!(shown(&one(), &deep), @"400 Invalid JSON structure. - recursion limit exceeded");
+    let deep = format!(
+        r#"{{"x":{}{},"inputs":[[1]]}}"#,
+        "[".repeat(128),
+        "]".repeat(128)
+    );
     assert_eq!(shown(&one(), &deep), "Column; b: FP32 [1, 1] [1.0]");
     let many: Vec<String> = (0..10_000)
         .map(|number| format!(r#""n{number}":[[1]]"#))
