@@ -177,8 +177,10 @@ pub(crate) fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
         .iter()
         .skip(1)
         .find(|arg| !is_quiet(arg))
-        .and_then(|first| first.to_str())
-        .is_some_and(|first| first.starts_with("--") && first.len() > 2 && !ours.contains(&first));
+        .is_some_and(|first| {
+            let is_flag = first.len() > 2 && first.as_encoded_bytes().starts_with(b"--");
+            is_flag && !ours.iter().any(|it| first == it)
+        });
     if means_serve {
         args.insert(1, "serve".into());
     }
@@ -613,7 +615,10 @@ fn without_odd_tips(text: &str, is_other: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
+    use std::{
+        ffi::{OsStr, OsString},
+        os::unix::ffi::OsStrExt,
+    };
 
     use clap::CommandFactory;
 
@@ -632,6 +637,8 @@ mod tests {
         assert_eq!(given(&["ovms", "-q", "--port", "9000"]), "serve");
         assert_eq!(given(&["ovms", "--help"]), "--help");
         assert_eq!(given(&["ovms", "-h"]), "-h");
+        let path = OsStr::from_bytes(b"--model_path=/m/\xff").to_owned();
+        assert_eq!(with_subcommand(vec!["ovms".into(), path])[1], "serve");
     }
 
     #[test]

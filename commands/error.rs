@@ -315,11 +315,19 @@ impl Failure {
     }
 }
 
+/// Passes over that nobody reads the output any more, where a command has more to end with: a verdict, or files.
+pub(crate) fn unless_unread(printed: Result<(), Failure>) -> Result<(), Failure> {
+    match printed {
+        Err(failure) if failure.is_quiet() => Ok(()),
+        printed => printed,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ovms::client::ServerErrorCode;
 
-    use super::{FailedCall, Failure, FailureKind};
+    use super::{FailedCall, Failure, FailureKind, unless_unread};
 
     #[test]
     fn a_failure_reads_as_error_causes_and_hints() {
@@ -332,6 +340,13 @@ mod tests {
           caused by: disk full
         hint: did you mean `dummy`?
         ");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_takes_no_verdict_along() {
+        let printed = |kind: std::io::ErrorKind| Err(Failure::of_output(&kind.into()));
+        assert!(unless_unread(printed(std::io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(unless_unread(printed(std::io::ErrorKind::StorageFull)).is_err());
     }
 
     #[test]

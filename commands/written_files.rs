@@ -32,16 +32,19 @@ pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Writes a new file, or replaces one.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>, force: bool) -> Result<(), Failure> {
-    write_all(&[(path.to_owned(), contents)], force)
+    write_all(&[(path.to_owned(), contents)], |_| force)
 }
 
 /// Writes several files. All are written under other names first, so that a failure leaves none
 /// of them, and old ones unchanged.
-fn write_all(files: &[(PathBuf, impl AsRef<[u8]>)], force: bool) -> Result<(), Failure> {
+fn write_all(
+    files: &[(PathBuf, impl AsRef<[u8]>)],
+    replaces: impl Fn(&Path) -> bool,
+) -> Result<(), Failure> {
     let mut staged = Vec::new();
     for (path, contents) in files {
         let contents = contents.as_ref();
-        let file = WholeFile::stage(path, force, |file| file.write_all(contents));
+        let file = WholeFile::stage(path, replaces(path), |file| file.write_all(contents));
         staged.push((path, file.map_err(|error| failed(path, &error))?));
     }
     let mut new = Vec::new();
@@ -61,18 +64,19 @@ fn write_all(files: &[(PathBuf, impl AsRef<[u8]>)], force: bool) -> Result<(), F
     Ok(())
 }
 
-/// Writes all files into a folder, or none; creates the folder if it is missing.
+/// Writes all files, or none: those of a folder, which is created if it is missing, and others. `replaces` returns
+/// whether a file may be there already.
 pub(crate) fn write_into(
     folder: &Path,
     files: &[(PathBuf, String)],
-    force: bool,
+    replaces: impl Fn(&Path) -> bool,
 ) -> Result<(), Failure> {
     let is_missing =
         |folder: &&Path| *folder != Path::new("") && folder.symlink_metadata().is_err();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     let written = fs::create_dir_all(folder)
         .map_err(|error| Failure::cannot("create the folder", folder, &error))
-        .and_then(|()| write_all(files, force));
+        .and_then(|()| write_all(files, replaces));
     if written.is_err() {
         for folder in made {
             // It is not there, or others have put something into it.

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::{
     args::VerdictArgs,
-    condition::FailCondition,
     report::{BenchReport, ReportedFlags},
     text::level_name,
 };
@@ -66,11 +65,9 @@ pub(super) fn gate(
     report: &BenchReport,
     verdict: &VerdictArgs,
 ) -> Result<(), Failure> {
-    let mut conditions = verdict.fail_if.iter();
-    let is_gate = conditions.any(|it| matches!(it, FailCondition::Worse { .. }));
     let differing = differing(before, report);
     let listed = listed(differing.iter().filter(|it| it.is_of_work));
-    if !is_gate || listed.is_empty() {
+    if !verdict.is_by_comparison() || listed.is_empty() {
         return Ok(());
     }
     let against = verdict.against.iter().map(|it| it.display().to_string());

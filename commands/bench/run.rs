@@ -24,7 +24,7 @@ use super::{
     text::{self, level_name, rate},
 };
 use crate::{
-    error::Failure,
+    error::{Failure, unless_unread},
     infer::{self, runtime, unless_interrupted},
     stopped::Stopped,
     ui::{self, Look},
@@ -171,16 +171,16 @@ impl BenchPlan {
 
     fn show(&self, report: &BenchReport) -> Result<(), Failure> {
         let json = || serde_json::to_string(report).expect("numbers and texts have a JSON form");
-        match self.output.output {
-            BenchFormat::Table => ui::print(text::report(report, self.output.histogram))?,
-            BenchFormat::Json => ui::print(json() + "\n")?,
-            BenchFormat::Csv => {
-                ui::print(csv::report(report))?;
-                // Its lines are of levels.
-                if let Some(table) = text::compared_with(report, Look::of_stderr()) {
-                    ui::print_aside(&table);
-                }
-            }
+        unless_unread(ui::print(match self.output.output {
+            BenchFormat::Table => text::report(report, self.output.histogram),
+            BenchFormat::Json => json() + "\n",
+            BenchFormat::Csv => csv::report(report),
+        }))?;
+        // The lines of CSV are of levels.
+        if self.output.output == BenchFormat::Csv
+            && let Some(table) = text::compared_with(report, Look::of_stderr())
+        {
+            ui::print_aside(&table);
         }
         let place = self.output.save.as_ref();
         let against = place.filter(|path| self.verdict.is_against(path));

@@ -12,7 +12,7 @@ use super::{
     text,
 };
 use crate::{
-    error::Failure,
+    error::{Failure, unless_unread},
     ui::{self, Look},
 };
 
@@ -52,20 +52,16 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
     let conditions = verdict.fail_if.iter();
     let findings = conditions.flat_map(|it| it.findings(&report.levels, &report.comparison));
     report.findings = findings.collect();
-    match output.output {
-        BenchFormat::Table => {
-            ui::print(text::compared_with(&report, Look::of_stdout()).unwrap_or_default())?;
-        }
+    let table = |look| text::compared_with(&report, look).unwrap_or_default();
+    unless_unread(ui::print(match output.output {
+        BenchFormat::Table => table(Look::of_stdout()),
         BenchFormat::Json => {
-            let json = serde_json::to_string(&report).expect("numbers and texts have a JSON form");
-            ui::print(json + "\n")?;
+            serde_json::to_string(&report).expect("numbers and texts have a JSON form") + "\n"
         }
-        BenchFormat::Csv => {
-            ui::print(csv::report(&report))?;
-            if let Some(table) = text::compared_with(&report, Look::of_stderr()) {
-                ui::print_aside(&table);
-            }
-        }
+        BenchFormat::Csv => csv::report(&report),
+    }))?;
+    if output.output == BenchFormat::Csv {
+        ui::print_aside(&table(Look::of_stderr()));
     }
     if let Some(page) = &output.html {
         write(page, html::report(&report))?;

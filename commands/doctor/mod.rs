@@ -18,7 +18,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     infer::{CredentialArgs, TlsArgs},
     ui::{self, Look, visible, wrapped},
 };
@@ -84,10 +84,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     checks.extend(environment::all());
     checks.extend(environment::shell());
     let report = Report::new(checks);
-    ui::print(match args.output.is_json() {
+    unless_unread(ui::print(match args.output.is_json() {
         true => report.json() + "\n",
         false => report.text(ui::Look::of_stdout(), ui::columns()),
-    })?;
+    }))?;
     match report.status {
         Status::Ok | Status::Note => Ok(()),
         Status::Warn => {

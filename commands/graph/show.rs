@@ -109,7 +109,7 @@ fn diagram(config: &GraphConfig) -> Result<Diagram, Failure> {
 /// Reads the file of a graph, whatever the errors in its nodes and streams.
 pub(super) fn spec(config: &GraphConfig) -> Result<GraphSpec, Failure> {
     let path = config.graph_path.display().to_string();
-    let text = source::read(config)
+    let text = graph::read_graph(&config.graph_path)
         .map_err(|error| Failure::failed(format!("cannot read {path}")).caused_by(&error))?;
     GraphSpec::read(&text, &path).map_err(|errors| {
         let name = &config.name;

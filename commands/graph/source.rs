@@ -7,7 +7,7 @@ use std::{
 };
 
 use ovms::{
-    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
+    config::{self, Defaults, FileConfig, GraphConfig, ModelEntry, PathSource},
     diagnostic::FilePosition,
     python::WorkerOptions,
 };
@@ -63,6 +63,10 @@ impl Found {
         };
         let mut unused = None;
         for path in candidates(&graph.graph_path) {
+            // In the folder of a version it may be the file with the models of the graph.
+            if path == graph.subconfig {
+                continue;
+            }
             let shown = path.display();
             let file = match config::read(&path, defaults) {
                 Ok(file) => file,
@@ -148,13 +152,11 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     if is_config {
         return of_config(path, name, defaults);
     }
-    let first = path.join(FIRST).join(GRAPH);
-    let graph_path = match path.join(GRAPH) {
-        _ if !path.is_dir() => path.to_owned(),
-        own if own.is_file() || !first.is_file() => own,
-        _ => first,
+    let graph = match path.is_file() {
+        true => Some(of_file(path)),
+        false => PathSource::graph_of(&named(path), path),
     };
-    if !graph_path.is_file()
+    if graph.is_none()
         && let Some(config) = config::config_of_folder(path)
     {
         return of_config(&config, name, defaults);
@@ -165,27 +167,30 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
         return Err(Failure::usage(text)
             .hint("name a graph of a configuration file, whose name ends in .json"));
     }
-    let is_python = |path: &Path| path.extension().is_some_and(|it| it == "py");
-    if graph_path.is_file() && is_python(&graph_path) {
-        return Err(of_handler(path));
-    }
-    if !graph_path.is_file() {
+    let Some(graph) = graph else {
         let failure = Failure::failed(format!("there is no graph in {shown}"));
         return Err(failure.hint(
             "name a folder with a graph.pbtxt or a config.json, a graph file, or a configuration file (.json)",
         ));
-    }
-    let base_path = folder_of(&graph_path).to_owned();
-    let graph = GraphConfig {
-        name: named(path, &graph_path),
-        subconfig: base_path.join(SUBCONFIG),
-        base_path,
-        graph_path,
-        workers: WorkerOptions::default(),
-        place: FilePosition::default(),
     };
+    if graph.graph_path.extension().is_some_and(|it| it == "py") {
+        return Err(of_handler(path));
+    }
     let (graphs, file) = (vec![graph], None);
     Ok(Found { graphs, file })
+}
+
+/// Returns the graph of a file.
+fn of_file(path: &Path) -> GraphConfig {
+    let base_path = folder_of(path).to_owned();
+    GraphConfig {
+        name: named(path),
+        subconfig: base_path.join(SUBCONFIG),
+        base_path,
+        graph_path: path.to_owned(),
+        workers: WorkerOptions::default(),
+        place: FilePosition::default(),
+    }
 }
 
 /// Returns the failure for a handler in the place of its graph, with the graph beside it.
@@ -225,12 +230,11 @@ fn of_config(path: &Path, name: Option<&str>, defaults: &Defaults) -> Result<Fou
 }
 
 /// Names a graph after its folder, or after its file if that has a name of its own.
-fn named(path: &Path, graph_path: &Path) -> String {
-    let stem = match graph_path.file_name() {
-        Some(name) if name != GRAPH => graph_path.file_stem(),
-        _ => None,
-    };
-    let folder = if path.is_dir() { path } else { folder_of(path) };
+fn named(path: &Path) -> String {
+    let is_folder = path.is_dir();
+    let has_own = path.file_name().is_some_and(|name| name != GRAPH);
+    let stem = path.file_stem().filter(|_| has_own && !is_folder);
+    let folder = if is_folder { path } else { folder_of(path) };
     let folder = folder.canonicalize().ok();
     let name = stem.or_else(|| folder.as_ref()?.file_name());
     name.unwrap_or(OsStr::new("graph"))
@@ -248,10 +252,4 @@ pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<Mode
         Some(read.ok()??.models)
     });
     read.flatten().collect()
-}
-
-/// Reads a graph file, including line ends.
-pub(super) fn read(graph: &GraphConfig) -> std::io::Result<String> {
-    let content = fs::read(&graph.graph_path)?;
-    Ok(String::from_utf8_lossy(&content).into_owned())
 }

@@ -114,8 +114,39 @@ fn packages(folder: &Path) -> Result<PathBuf, Failure> {
         .flatten()
         .flatten();
     let places = versions.map(|version| version.path().join("site-packages"));
-    places.filter(|place| place.is_dir()).max().ok_or_else(|| {
+    let places = places.filter(|place| place.is_dir());
+    let newest = places.max_by_key(|place| (release(place), place.clone()));
+    newest.ok_or_else(|| {
         let text = format!("{} has no lib/python*/site-packages", folder.display());
         Failure::failed(text).hint("it is marked as a virtual environment; recreate it")
     })
+}
+
+/// Returns the release of Python that packages are of, as in `lib/python3.12/site-packages`.
+fn release(packages: &Path) -> Option<(u32, u32)> {
+    let name = packages.parent()?.file_name()?.to_str()?;
+    let (major, minor) = name.strip_prefix("python")?.split_once('.')?;
+    // A build without the lock of the interpreter has a letter behind it.
+    let minor = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::packages;
+
+    #[test]
+    fn the_newest_python_of_an_environment_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join("lib").join(name).join("site-packages");
+        for name in ["python3.9", "python3.12", "python3.11", "other"] {
+            fs::create_dir_all(place(name)).unwrap();
+        }
+        fs::write(folder.path().join("pyvenv.cfg"), "").unwrap();
+        assert_eq!(packages(folder.path()).unwrap(), place("python3.12"));
+        fs::create_dir_all(place("python3.13t")).unwrap();
+        assert_eq!(packages(folder.path()).unwrap(), place("python3.13t"));
+    }
 }

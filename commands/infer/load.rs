@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::call_failure;
 use crate::{
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     error_format,
     stopped::{Signals, Stopped},
     ui::{self, Look, Table},
@@ -54,7 +54,7 @@ pub(super) async fn run(
         signal = signals.next() => Some(signal),
     };
     let report = LoadFigures::of(load.report());
-    print(&report, is_json)?;
+    unless_unread(print(&report, is_json))?;
     outcome(&report, stopped)
 }
 

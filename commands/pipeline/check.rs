@@ -21,7 +21,7 @@ use crate::{
         report::{CheckReport, CheckedKind, CheckedServable},
     },
     completions::names,
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     infer,
     serve::hints,
     stdout_guard::StdoutGuard,
@@ -90,13 +90,19 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
         Err(error) => {
             if args.output.is_json() {
                 let report = CheckReport::refused(CheckedKind::Pipeline, path, &error);
-                stdout.print(&report.json())?;
+                unless_unread(stdout.print(&report.json()))?;
             }
             return Err(hints::explain(&error, "CONFIG"));
         }
     };
-    if let Some(name) = name {
-        named(path, &file, name)?;
+    if let Some(name) = name
+        && let Err(failure) = named(path, &file, name)
+    {
+        if args.output.is_json() {
+            let report = CheckReport::absent(CheckedKind::Pipeline, path, &failure);
+            unless_unread(stdout.print(&report.json()))?;
+        }
+        return Err(failure);
     }
     let mut facts = ConfigurationFacts::new(&file);
     facts.runs_custom_nodes = !args.no_custom_nodes;
@@ -108,18 +114,18 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
     }
     if report.is_empty() {
         let failure = no_pipelines(path, &file);
-        if args.output.is_json() {
+        unless_unread(stdout.print(&if args.output.is_json() {
             report.add(&failure);
-            stdout.print(&report.json())?;
+            report.json()
         } else {
-            stdout.print(&look.message(&report.text()))?;
-        }
+            look.message(&report.text())
+        }))?;
         return Err(failure);
     }
-    stdout.print(&match args.output.is_json() {
+    unless_unread(stdout.print(&match args.output.is_json() {
         true => report.json(),
         false => look.message(&report.text()),
-    })?;
+    }))?;
     match report.end() {
         Err(failure) if facts.lacks_runtime() => {
             Err(failure.hint("run `ovms setup`: a runtime is needed to check models"))

@@ -148,7 +148,7 @@ fn run_pip(
     let mut pip = Supervised::start(python.as_os_str(), &args)?;
     // pip writes little to stderr, so it cannot fill up while stdout is being read.
     if let Some(stdout) = pip.child.stdout.take() {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        for line in lines(BufReader::new(stdout)) {
             show(&line, progress);
         }
     }
@@ -161,6 +161,12 @@ fn run_pip(
     let text = format!("pip cannot install {packages}: {error}");
     Err(Failure::failed(text)
         .hint("check the network and pip's configuration, then run `ovms setup` again; it resumes"))
+}
+
+/// Returns the lines of an output. One that is not UTF-8 does not end them: pip would end with the pipe.
+fn lines(output: impl BufRead) -> impl Iterator<Item = String> {
+    let lines = output.split(b'\n').map_while(Result::ok);
+    lines.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
 /// Shows a line of pip: `Progress 1 of 2` in bytes, or the current step.
@@ -262,7 +268,14 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{PINNED_VERSION, PIP, RUNTIME, packages};
+    use super::{PINNED_VERSION, PIP, RUNTIME, lines, packages};
+
+    #[test]
+    fn a_line_of_other_bytes_is_one_of_many() {
+        let output = &b"one\r\nProcessing /h\xe9 \nProgress 1 of 2"[..];
+        let found: Vec<String> = lines(output).collect();
+        assert_eq!(found, ["one", "Processing /h\u{fffd}", "Progress 1 of 2"]);
+    }
 
     #[test]
     fn what_is_installed_is_pinned_and_sends_no_telemetry() {

@@ -25,7 +25,7 @@ use super::{
     rules,
     run::{GraphObserver, Run},
     servables::Servables,
-    source::GraphSource,
+    source::{GraphSource, read_graph},
     timestamp::Timestamp,
 };
 use crate::{
@@ -103,7 +103,7 @@ impl LoadError {
 /// Fails if the file cannot be read, or the graph has errors.
 pub fn examine(source: &GraphSource) -> Result<CheckedGraph, LoadError> {
     let (name, path) = (&source.name, &source.graph_path);
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_graph(path).map_err(|error| {
         let path = path.display();
         let line =
             format!("Failed to open mediapipe graph definition: {name}, file: {path}: {error}");
@@ -432,5 +432,38 @@ impl Pool {
     /// Adds a started instance.
     pub(super) fn add(&self, seat: Seat) {
         self.idle.lock().push(seat);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Fingerprint, GraphSource, examine};
+    use crate::python::WorkerOptions;
+
+    #[test]
+    fn a_comment_in_another_encoding_does_not_matter() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = GraphSource {
+            name: "g".to_owned(),
+            base_path: folder.path().to_owned(),
+            graph_path: folder.path().join("graph.pbtxt"),
+            workers: WorkerOptions::default(),
+        };
+        let graph = b"# \xe9t\xe9
+            input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
+            node { name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py'
+              input_stream: 'IN:in' output_stream: 'OUT:out'
+              node_options { [a/mediapipe.PythonExecutorCalculatorOptions] { handler_path: 'm.py' } } }";
+        fs::write(&source.graph_path, graph).unwrap();
+        assert_eq!(
+            examine(&source).map(|checked| checked.plan.nodes.len()),
+            Ok(1)
+        );
+        // Its handlers are followed.
+        let before = Fingerprint::read(&source);
+        fs::write(folder.path().join("m.py"), "").unwrap();
+        assert_ne!(before, Fingerprint::read(&source));
     }
 }

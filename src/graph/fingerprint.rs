@@ -10,7 +10,10 @@ use std::{
 
 use ring::digest::{SHA256, digest};
 
-use super::{calculators, check, source::GraphSource};
+use super::{
+    calculators, check,
+    source::{GraphSource, read_graph},
+};
 
 /// Maximum number of files and packages checked beside a handler.
 const MAX_FILES: usize = 1000;
@@ -89,9 +92,7 @@ fn add(files: &mut BTreeMap<PathBuf, Option<Print>>, path: PathBuf) {
 
 /// Returns the handlers named by a graph; none for a graph that cannot be read.
 fn handlers(path: &Path) -> Option<Vec<String>> {
-    let (file, _) = open(path).ok()?;
-    let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    let text = read_graph(path).ok()?;
     let checked = check::check(&text, "", calculators::all()).ok()?;
     let nodes = checked.plan.nodes.iter();
     Some(nodes.filter_map(|node| node.spec.handler_path()).collect())

@@ -5,7 +5,12 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{definition::GraphDefinition, diagram::diagram, file::GraphSpec, source::GraphSource};
+use super::{
+    definition::GraphDefinition,
+    diagram::diagram,
+    file::GraphSpec,
+    source::{GraphSource, read_graph},
+};
 use crate::{draw::Diagram, metrics::Reporter, model::Live};
 
 /// Concurrency limits of a graph.
@@ -63,7 +68,7 @@ impl Graph {
         if let Ok(definition) = self.live.definition() {
             return Some(draw(definition.spec()));
         }
-        let text = std::fs::read_to_string(&source.graph_path).ok()?;
+        let text = read_graph(&source.graph_path).ok()?;
         let spec = GraphSpec::read(&text, &source.graph_path.display().to_string()).ok()?;
         Some(draw(&spec))
     }

@@ -46,5 +46,5 @@ pub use plan::{GraphPlan, GraphPort};
 pub use run::GraphObserver;
 pub use servables::{ServableSession, Servables};
 pub use session::GraphResponse;
-pub use source::GraphSource;
+pub use source::{GraphSource, read_graph};
 pub use timestamp::Timestamp;

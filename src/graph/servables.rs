@@ -22,6 +22,9 @@ pub trait ServableSession: Send + Sync {
     /// Returns inputs and outputs as of the opening of the session.
     fn info(&self) -> &ServableInfo;
 
+    /// Returns inputs and outputs as they are served now, if a reload has given others than these.
+    fn renewed(&self, known: &ServableInfo) -> Option<ServableInfo>;
+
     /// Runs a request, which is validated like a client's.
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, error::Result<TensorMap>>;
 }

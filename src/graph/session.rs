@@ -17,9 +17,10 @@ use super::{
     timestamp::Timestamp,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, MAX_TEXT_LEN, Result},
     metrics::GraphCall,
     request::{InferRequest, InferResponse, Parameters},
+    text::cut_bytes,
 };
 
 /// Size in bytes of the responses waiting to be taken. A larger response waits alone.
@@ -111,6 +112,8 @@ impl GraphSession {
                     Ok(response) => response,
                     Err(failure) => {
                         self.run.scheduler.fail(failure);
+                        // What came out after it is not sent.
+                        while self.run.scheduler.take_output().is_some() {}
                         break;
                     }
                 };
@@ -159,6 +162,8 @@ impl GraphSession {
                         };
                         drop(came);
                         if let Some(text) = refused {
+                            // It may wait for its client, and repeat much of the request.
+                            let text = cut_bytes(&text, MAX_TEXT_LEN);
                             let sent = answers.send(GraphResponse::Error(text));
                             sent.await.map_err(|_| gone())?;
                         }

@@ -1,6 +1,9 @@
 //! Files that a graph is loaded from.
 
-use std::path::PathBuf;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use crate::{config::GraphConfig, python::WorkerOptions};
 
@@ -27,4 +30,16 @@ impl GraphSource {
             workers: config.workers.clone(),
         }
     }
+}
+
+/// Reads a graph file as text. Bytes that are not UTF-8, as in comments in another encoding, are replaced. Blocks.
+///
+/// # Errors
+///
+/// Fails if it cannot be read, or is no regular file: others, such as pipes, may block for ever.
+pub fn read_graph(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
 }

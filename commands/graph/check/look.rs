@@ -6,7 +6,10 @@ use ovms::{
     config::{self, Defaults, FileConfig, GraphConfig, ModelEntry},
     diagnostic::{Diagnostic, Diagnostics, Severity},
     error::{chain, nearest},
-    graph::{GENERATOR_NODE, GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, rules},
+    graph::{
+        GENERATOR_NODE, GraphSpec, NodeEntry, NodeSpec, PortEntry, calculators, check, read_graph,
+        rules,
+    },
     python::{
         self, HandlerFacts, HandlerLoad, HandlerLoadError, HandlerOutput, Misfit, NodeFacts,
         PythonHandler, Raised, WorkerGroup, WorkerOptions,
@@ -48,7 +51,7 @@ pub(crate) fn at(
     let servable = |found: Diagnostics, text: &str| {
         CheckedServable::new(CheckedKind::Graph, &graph.name, &path, found, text)
     };
-    let text = match source::read(graph) {
+    let text = match read_graph(&graph.graph_path) {
         Ok(text) => text,
         Err(error) => {
             let hint = "name a folder with a graph.pbtxt in base_path, or the file in graph_path";
@@ -101,7 +104,7 @@ pub(crate) fn at(
 /// Returns whether a handler of a graph seems to have a method `initialize`.
 pub(crate) fn initializes(graph: &GraphConfig) -> bool {
     let path = graph.graph_path.display().to_string();
-    let spec = source::read(graph).ok();
+    let spec = read_graph(&graph.graph_path).ok();
     let spec = spec.and_then(|text| GraphSpec::read(&text, &path).ok());
     let nodes = spec.iter().flat_map(|spec| &spec.nodes);
     let mut handlers = nodes.filter_map(|node| node.spec.handler_path());

@@ -17,7 +17,7 @@ use crate::{
         report::{CheckReport, CheckedKind},
     },
     completions::names,
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     stdout_guard::StdoutGuard,
     ui::{self, Look},
 };
@@ -91,12 +91,17 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = StdoutGuard::take()?;
     let defaults = Defaults::default();
-    let mut found = match source::find(&args.path, args.name.as_deref(), &defaults) {
+    let found = source::find(&args.path, args.name.as_deref(), &defaults);
+    let found = found.and_then(|mut found| {
+        let adjacent = found.take_adjacent_config(&defaults)?;
+        Ok((found, adjacent))
+    });
+    let (found, adjacent) = match found {
         Ok(found) => found,
         Err(failure) => {
             if args.output.is_json() {
                 let report = CheckReport::absent(CheckedKind::Graph, &args.path, &failure);
-                stdout.print(&report.json())?;
+                unless_unread(stdout.print(&report.json()))?;
             }
             return Err(failure);
         }
@@ -106,7 +111,7 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         (false, false) => Depth::Import,
         (false, true) => Depth::Initialize,
     };
-    let (used, unused) = match found.take_adjacent_config(&defaults)? {
+    let (used, unused) = match adjacent {
         AdjacentConfig::Used(path) => {
             let text = format!("the configuration file {} was used", path.display());
             (Some(text), None)
@@ -128,10 +133,10 @@ pub(super) fn run(args: &GraphCheckArgs) -> Result<(), Failure> {
         return Err(failure);
     }
     let report = CheckReport::new(CheckedKind::Graph, &args.path, graphs, Vec::new());
-    stdout.print(&match args.output.is_json() {
+    unless_unread(stdout.print(&match args.output.is_json() {
         true => report.json(),
         false => look.message(&report.text()),
-    })?;
+    }))?;
     python::stop(super::LIMIT);
     let ended = report.end();
     let has_errors = matches!(&ended, Err(failure) if failure.kind() == FailureKind::Failed);

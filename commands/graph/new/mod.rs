@@ -156,9 +156,9 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
     }
     let content = replaced.as_deref();
     let text = entry::added(content, &config, entry, &scaffold.name, &folder)?;
-    written_files::write_into(&folder, &files, args.force)?;
-    written_files::write(&config, &text, args.force || replaced.is_some())?;
     files.push((config.clone(), text));
+    let replaces = |path: &Path| args.force || (path == config && replaced.is_some());
+    written_files::write_into(&folder, &files, replaces)?;
     for blank in blanks {
         let place = folder.join(handler_file("preprocess"));
         ui::note(&format!(

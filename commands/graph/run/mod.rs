@@ -25,7 +25,7 @@ use self::{load::LocalGraph, show::Times, watch::Stops};
 use super::environment;
 use crate::{
     completions::names,
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     infer::{self, ImageArgs, InputArgs, RequestFeed, RequestPlan, parameter},
     local,
     stdout_guard::StdoutGuard,
@@ -275,10 +275,10 @@ async fn all(
         None => ran.err().map(|error| error.message().to_owned()),
     };
     let took = begun.elapsed();
-    stdout.print(&match format {
+    unless_unread(stdout.print(&match format {
         OutputFormat::Json => times.json(loaded.plan(), took, error.as_deref()),
         OutputFormat::Table => times.table(loaded.plan(), took),
-    })?;
+    }))?;
     if let Some(stopped) = stopped {
         return Err(stopped);
     }

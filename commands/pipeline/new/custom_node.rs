@@ -105,7 +105,7 @@ impl Skeleton {
         for (path, _) in &files {
             written_files::refuse_existing(path, self.force)?;
         }
-        written_files::write_into(&self.folder, &files, self.force)?;
+        written_files::write_into(&self.folder, &files, |_| self.force)?;
         let files: Vec<&Path> = files.iter().map(|(path, _)| path.as_path()).collect();
         written_files::report(&files, next, self.output)
     }

@@ -138,7 +138,7 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
         python::STUB.to_owned(),
     ];
     let files: Vec<(PathBuf, String)> = paths.iter().cloned().zip(texts).collect();
-    written_files::write_into(&folder, &files, args.force)?;
+    written_files::write_into(&folder, &files, |_| args.force)?;
     let files: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let (config, name) = (typed(&paths[0]), shell_word(&args.name));
     let [stubs, test] = handler_tests(&folder);

@@ -32,7 +32,7 @@ use self::{
 use super::{config_of, refused, unknown};
 use crate::{
     completions::names,
-    error::{Failure, FailureKind},
+    error::{Failure, FailureKind, unless_unread},
     graph,
     infer::{self, ImageArgs, InputArgs, RankingArgs},
     local::{self, LocalServable},
@@ -169,7 +169,7 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
                     false => report::text(&loaded, &measured, ranked.as_ref(), args.all, look),
                 }
             };
-            stdout.print(&text)?;
+            unless_unread(stdout.print(&text))?;
             if let Some(folder) = &args.save_intermediate {
                 output::save_all(folder, &loaded, &tensors, &measured)?;
             }

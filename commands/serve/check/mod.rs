@@ -44,7 +44,7 @@ use self::finding::ServeFinding;
 use super::{configured, hints, trace_settings};
 use crate::{
     check::report::{CheckVerdict, CheckedKind, Counts},
-    error::Failure,
+    error::{Failure, unless_unread},
     graph, logging,
     pipeline::facts::{ConfigurationFacts, Reported},
     places,
@@ -123,14 +123,14 @@ pub(super) fn run(
     if let Err(failure) = report.look(flags, paths, closed) {
         if is_json {
             report.add_failure(&failure);
-            stdout.print(&report.json())?;
+            unless_unread(stdout.print(&report.json()))?;
         }
         return Err(failure);
     }
-    stdout.print(&match is_json {
+    unless_unread(stdout.print(&match is_json {
         true => report.json(),
         false => report.table(look),
-    })?;
+    }))?;
     python::stop(graph::LIMIT);
     report.end()
 }

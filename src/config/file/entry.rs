@@ -1,6 +1,9 @@
 //! Entries that are refused by themselves, and names that are taken.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::PathBuf,
+};
 
 use super::RepeatedName;
 use crate::{
@@ -40,6 +43,11 @@ pub enum EntryError {
     /// A text that says nothing of how the input is preprocessed.
     #[error(transparent)]
     Preprocessing(#[from] PreprocessingError),
+    /// A base path below a folder whose name is not UTF-8.
+    #[error(
+        "base_path is relative to the folder of the file, which is not UTF-8 - {0:?}; rename the folder"
+    )]
+    Folder(PathBuf),
     /// `allow_cache` with a custom loader.
     #[error("allow_cache is set to true with custom loader usage")]
     CacheWithLoader,

@@ -136,7 +136,7 @@ impl Graphs {
             let Some(name) = fields.get("name").and_then(Node::name) else {
                 continue;
             };
-            let base_path = PathBuf::from(resolve(folder, base_path.unwrap_or(name)));
+            let base_path = resolve(folder, base_path.unwrap_or(name));
             let graph = GraphConfig {
                 name: name.to_owned(),
                 graph_path: base_path.join(graph_path.unwrap_or(GRAPH)),
@@ -160,7 +160,7 @@ pub(super) fn workers(fields: &Fields<'_>, folder: &Path) -> WorkerOptions {
     let environment = fields.get("python_environment").and_then(|node| {
         let text = node.text().filter(|text| !text.is_empty())?;
         Some(PythonEnvironment {
-            folder: resolve(folder, text).into(),
+            folder: resolve(folder, text),
             file: String::new(),
             place: node.place(),
         })

@@ -138,7 +138,7 @@ fn entry<'a>(
     let is_alone = fields.text("base_path").is_none_or(str::is_empty);
     // A graph that is named alone is in the folder of its name, as in the list of graphs.
     let own = is_alone.then(|| find(&folder.join(name))).flatten();
-    if let Some(graph) = own.or_else(|| find(Path::new(&base_path))) {
+    if let Some(graph) = own.or_else(|| find(&base_path)) {
         warn_of_unused(node, fields);
         return Ok(Entry::Graph(Box::new(graph)));
     }
@@ -150,6 +150,8 @@ fn entry<'a>(
         }
         batch = None;
     }
+    let base_path = base_path.into_os_string().into_string();
+    let base_path = base_path.map_err(|_| (EntryError::Folder(folder.to_owned()), node.clone()))?;
     let mut model = ModelConfig::new(name.to_owned(), base_path, &flags, defaults);
     model.policy = policy;
     model.allow_cache = allow_cache;

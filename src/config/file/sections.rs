@@ -24,14 +24,14 @@ const CLOUDS: [&str; 4] = ["s3://", "gs://", "azfs://", "az://"];
 
 /// Makes a path of the file absolute: it is relative to the folder. Cloud addresses stay, and no
 /// path is the folder itself.
-pub(super) fn resolve(folder: &Path, path: &str) -> String {
+pub(super) fn resolve(folder: &Path, path: &str) -> PathBuf {
     if CLOUDS.iter().any(|cloud| path.starts_with(cloud)) {
-        return path.to_owned();
+        return path.into();
     }
     if path.is_empty() {
-        return folder.to_string_lossy().into_owned();
+        return folder.to_owned();
     }
-    folder.join(path).to_string_lossy().into_owned()
+    folder.join(path)
 }
 
 /// Reads `custom_node_library_config_list`, with the position of each.
@@ -44,7 +44,7 @@ pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<(LibraryConfig, F
         let place = base_path.map(Node::place);
         let library = LibraryConfig {
             name: name?.to_owned(),
-            base_path: resolve(folder, base_path.and_then(Node::text)?).into(),
+            base_path: resolve(folder, base_path.and_then(Node::text)?),
         };
         Some((library, place?))
     });
@@ -136,7 +136,7 @@ fn warmup_data(node: &Node<'_>, folder: &Path) -> Option<WarmupData> {
             let pairs = node.pairs("files")?;
             let files: Vec<Option<(String, PathBuf)>> = pairs
                 .into_iter()
-                .map(|(name, node)| Some((name, resolve(folder, node.name()?).into())))
+                .map(|(name, node)| Some((name, resolve(folder, node.name()?))))
                 .collect();
             files
                 .into_iter()

@@ -10,7 +10,7 @@ use super::{
     FlagError, Flags,
     flag::FlagScope::{AllModels, Model, ModelIgnored, Server},
     given,
-    paths::PathArguments,
+    paths::{PathArguments, named},
 };
 use crate::{
     budget::{self, Budget},
@@ -560,14 +560,6 @@ fn channel_arguments(text: &str) -> Result<Vec<(String, ChannelArgument)>, FlagE
             Ok((key.trim().to_owned(), value))
         })
         .collect()
-}
-
-/// Returns name and base path of the one model of flags.
-fn named(flags: &Flags) -> Result<(String, String), FlagError> {
-    let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
-        return Err(FlagError::ModelMissing);
-    };
-    Ok((name.clone(), base_path.to_string_lossy().into_owned()))
 }
 
 /// Makes the model of flags.

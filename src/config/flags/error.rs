@@ -1,5 +1,7 @@
 //! Errors of flags.
 
+use std::path::PathBuf;
+
 use crate::{
     config::{
         batching::ParseBatchingError, preprocessing::PreprocessingError, shape::ParseShapeError,
@@ -23,6 +25,10 @@ pub enum FlagError {
     FileAndModel,
     #[error("Use config_path or model_path with model_name")]
     ModelMissing,
+    #[error(
+        "model_path is not UTF-8: found {0:?}; rename the file or folder, or link to it by another name"
+    )]
+    ModelPath(PathBuf),
     #[error("Model parameters in CLI are exclusive with the config file")]
     FileAndParameters,
     #[error(

@@ -43,9 +43,20 @@ impl PathArguments {
     }
 }
 
+/// Returns name and base path of the one model of flags.
+pub(super) fn named(flags: &Flags) -> Result<(String, String), FlagError> {
+    let (Some(name), Some(base_path)) = (&flags.model_name, &flags.model_path) else {
+        return Err(FlagError::ModelMissing);
+    };
+    match base_path.to_str() {
+        Some(base_path) => Ok((name.clone(), base_path.to_owned())),
+        None => Err(FlagError::ModelPath(base_path.clone())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
     use crate::config::{ClosedPorts, Config, ConfigSource, FlagEnvironment, FlagError, Flags};
 
@@ -118,6 +129,19 @@ mod tests {
         };
         let config = of(flags, &[folder.path()]).unwrap();
         assert_eq!(config.warnings.len(), 1);
+    }
+
+    #[test]
+    fn the_path_of_a_model_is_utf_8() {
+        let flags = Flags {
+            model_name: Some("m".to_owned()),
+            model_path: Some(OsStr::from_bytes(b"/m/\xff").into()),
+            port: 9000,
+            ..Flags::default()
+        };
+        let refused = Config::from_flags(flags, &FlagEnvironment::default()).unwrap_err();
+        assert!(refused.is_usage());
+        insta::assert_snapshot!(refused, @r#"model_path is not UTF-8: found "/m/\xFF"; rename the file or folder, or link to it by another name"#);
     }
 
     #[test]

@@ -207,8 +207,12 @@ impl Calculator for PythonExecutor {
             let is_back = self
                 .loop_input
                 .is_some_and(|place| context.input(place).is_some());
+            // What comes to another index of LOOPBACK is ignored.
+            if !is_back {
+                return Ok(StepOutcome::Next);
+            }
             // Dropped, and thereby closed, if the rest is not wanted.
-            let next = self.shared.next(is_back && !context.env.is_ending());
+            let next = self.shared.next(!context.env.is_ending());
             return Ok(next.map_or(StepOutcome::Next, |series| self.step(Work::Next(series))));
         }
         if !matches!(*self.shared.generating.lock(), Generating::Not) {

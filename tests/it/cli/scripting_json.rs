@@ -430,6 +430,11 @@ fn pipelines_fit_their_schemas() {
         1,
         &pipeline(&["check", "/nonexistent.json"]),
     );
+    let unknown = pipeline(&["check", config, "other"]);
+    let unknown = checked("pipeline-check", 64, &unknown);
+    assert_eq!(unknown[0]["verdict"], "faults");
+    let error = unknown[0]["faults"][0]["message"].as_str().unwrap();
+    assert!(error.contains("`other`"), "{error}");
     checked("pipeline-show", 0, &pipeline(&["show", config]));
     checked("pipeline-show", 0, &pipeline(&["show", config, "sound"]));
     checked(

@@ -4,8 +4,9 @@ use std::{fs, path::Path};
 
 use crate::graphs::new::{graph, shown};
 use crate::support::{
+    Server,
     graphs::{PYTHON, add_python},
-    pipelines::Config,
+    pipelines::{Config, status},
     repository,
 };
 
@@ -568,6 +569,48 @@ fn the_configuration_file_of_a_folder_is_used_if_it_lists_the_graph() {
     let entry = r#"{"model_config_list": [{"config": {"name": "g", "base_path": "g"}}, {"config": {"name": "dumy", "base_path": "m"}}]}"#;
     fs::write(folder.path().join("config.json"), entry).unwrap();
     assert_eq!(shown(&checked(&["g"])), used);
+    // There a config.json has the models of the graph, as for the server.
+    fs::remove_file(folder.path().join("config.json")).unwrap();
+    let models = r#"{"model_config_list": [{"config": {"name": "dumy", "base_path": "m"}}]}"#;
+    fs::write(version.join("config.json"), models).unwrap();
+    assert_eq!(shown(&checked(&["g"])), "graph `g`: no errors\nexit 0\n");
+}
+
+/// The report is whole where the check cannot begin, and says what is on stderr.
+#[test]
+fn a_broken_configuration_file_beside_the_graph_is_reported() {
+    let folder = repository::folder();
+    write(folder.path(), PYTHON, ECHO);
+    fs::write(
+        folder.path().join("g/config.json"),
+        r#"{"model_config_list": 7}"#,
+    )
+    .unwrap();
+    let run = graph(folder.path(), &["check", "g", "--output", "json"]);
+    assert_eq!(run.code, Some(1), "{}", shown(&run));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(report["verdict"], "faults");
+    let error = report["faults"][0]["message"].as_str().unwrap();
+    assert!(error.contains("g/config.json"), "{error}");
+    assert!(run.stderr.contains("g/config.json"), "{}", run.stderr);
+}
+
+#[test]
+fn a_comment_in_another_encoding_is_no_error() {
+    let folder = repository::folder();
+    let text = ["# \u{e9}t\u{e9}\n", PYTHON].concat();
+    write(folder.path(), &text, ECHO);
+    let latin: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
+    fs::write(folder.path().join("g/graph.pbtxt"), latin).unwrap();
+    let run = graph(folder.path(), &["check", "g", "--initialize"]);
+    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
+    // The server reads it in the same way.
+    let config = r#"{"model_config_list": [{"config": {"name": "g", "base_path": "g"}}]}"#;
+    let path = folder.path().join("config.json");
+    fs::write(&path, config).unwrap();
+    let server = Server::of_file(&path, &[]);
+    server.wait_ready();
+    assert_eq!(status(&server, "g"), "AVAILABLE OK");
 }
 
 #[test]

@@ -84,6 +84,25 @@ fn a_model_file_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn a_configuration_file_that_cannot_be_written_leaves_nothing() {
+    let folder = repository::folder();
+    let args = ["new", "echo", "--config", "absent/all.json"];
+    for _ in 0..2 {
+        let run = graph(folder.path(), &args);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(shown(&run), @r"
+            exit 1
+            error: cannot write absent/all.json
+              caused by: No such file or directory (os error 2)
+            ");
+        }
+        assert!(!folder.path().join("echo").exists());
+    }
+    fs::create_dir(folder.path().join("absent")).unwrap();
+    new(folder.path(), &args[1..]);
+}
+
+#[test]
 fn an_empty_text_is_hinted_at() {
     let folder = repository::folder();
     new(folder.path(), &["words", "-i", "text:BYTES"]);

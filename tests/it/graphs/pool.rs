@@ -7,11 +7,12 @@ use ovms::proto::kserve::infer_parameter::ParameterChoice;
 use crate::support::{
     Server, cli, eventually,
     graphs::{
-        CODE, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next,
-        python, reported, rest, time, with_parameter,
+        CODE, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next, node,
+        python, reported, rest, session, time, with_parameter,
     },
-    grpc::{Grpc, raw},
+    grpc::{Grpc, floats, raw},
     http::post,
+    ir,
     pipelines::{Config, lines, status},
     server::{free_ports, on},
     streams::Talk,
@@ -233,6 +234,32 @@ fn more_requests_than_instances_wait_for_their_turn() {
     fs::write(&go, "").unwrap();
     let came = reported(&client, code("g", COUNT));
     assert!(came.starts_with("out UINT8 [1] "), "{came}");
+}
+
+#[test]
+fn instances_follow_a_model_that_is_loaded_with_other_names() {
+    let mut config = Config::of(&[]);
+    let (one, two) = (config.beside("one"), config.beside("two"));
+    ir::relu(&one, "b", "a", &[1, 2]);
+    ir::relu(&two, "x", "y", &[1, 2]);
+    config.model("m", &one);
+    let side = "input_side_packet: \"SESSION:session\"";
+    let (input, output) = ("OVTENSOR:in", "OVTENSOR:out");
+    let inference = node("OpenVINOInferenceCalculator", input, output, side);
+    let text = graph(input, output, &[session("m"), inference]);
+    add(&mut config, "g", &pooled("2", &text));
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let ask = || reported(&client, raw("g", "in", "FP32", &[1, 2], &floats(&[3.0; 2])));
+    let before = ask();
+    assert!(before.starts_with("out FP32 [1, 2] "), "{before}");
+    config.remove("model_config_list", "m");
+    config.model("m", &two);
+    assert_eq!(config.reload(&server), "201");
+    // Each of them is used.
+    for _ in 0..4 {
+        assert_eq!(ask(), before);
+    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::Pa
 
 use crate::support::{
     Server, busy, eventually,
+    graphs::{CODE, add, code, file, generative, graph, next, node, python, rest},
     grpc::{Grpc, dummy, floats, raw},
+    pipelines::Config,
     streams::{Talk, with_id},
 };
 
@@ -50,6 +52,60 @@ fn a_message_that_is_no_request_ends_the_stream() {
     let large = raw("dummy", "b", "FP32", &[1, 1000], &floats(&[0.0; 1000]));
     insta::assert_snapshot!(talk.ask(large).reported(), @"end: ResourceExhausted: Error, decoded message length too large: found 4026 bytes, the limit is: 1000 bytes; see --max-message-size");
     grpc.check_serves();
+}
+
+/// The output before the error is refused, since it is a tensor of another kind.
+#[test]
+fn nothing_comes_after_an_output_that_ends_the_stream() {
+    let mut config = Config::of(&[]);
+    let nodes = [
+        node("MergeCalculator", "a b", "merged", ""),
+        node("PassThroughCalculator", "merged b", "x y", ""),
+    ];
+    let text = graph("OVTENSOR:a TFTENSOR:b", "OVTENSOR:x TFTENSOR:y", &nodes);
+    add(&mut config, "g", &text);
+    let server = config.serve();
+    let grpc = Grpc::connect(&server);
+    let talk = Talk::open(&grpc);
+    talk.send(raw("g", "b", "FP32", &[1], &floats(&[1.0])));
+    let came = rest(talk);
+    assert_eq!(came.len(), 1, "{came:?}");
+    let refused = "Failed to get packet from output stream \"x\"";
+    assert!(came[0].contains(refused), "{came:?}");
+}
+
+#[test]
+fn a_packet_at_another_index_of_the_loop_does_not_end_the_generator() {
+    let mut config = Config::of(&[]);
+    let text = graph(
+        "OVMS_PY_TENSOR1:in OVMS_PY_TENSOR2:x",
+        "OVMS_PY_TENSOR:out",
+        &[python(
+            "py",
+            "IN:in LOOPBACK:1:x",
+            "OUT:out",
+            "handler.py",
+            "",
+        )],
+    );
+    // The options of a node are written without blanks before them here.
+    let text = generative(&text.replace("\nnode_options", "\n  node_options"));
+    add(&mut config, "g", &text);
+    file(&config, "g/handler.py", CODE);
+    let server = config.serve();
+    let grpc = Grpc::connect(&server);
+    let go = config.beside("go");
+    let waits = format!("  while n == 1 and not os.path.exists({go:?}): time.sleep(0.01)\n");
+    let sets = format!("for n in range(4):\n{waits}  yield [Tensor('out', str(n).encode())]");
+    let mut talk = Talk::open(&grpc);
+    talk.send(code("g", &sets));
+    // It waits for the end of the other input, and comes in between two sets.
+    talk.send(raw("g", "x", "UINT8", &[1], b"x"));
+    assert_eq!(next(&mut talk), "0: out UINT8 [1] 0");
+    talk.close_heard();
+    fs::write(&go, "").unwrap();
+    let sets = [1, 2, 3].map(|n| format!("{n}: out UINT8 [1] {n}"));
+    assert_eq!(rest(talk), [&sets[..], &[OK.to_owned()]].concat());
 }
 
 #[test]

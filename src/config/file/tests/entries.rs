@@ -1,9 +1,9 @@
 //! Entries refused by themselves, and names used by two entries.
 
-use std::path::Path;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use super::{
-    super::{Connection, ModelEntry, NodeKind},
+    super::{Connection, Defaults, ModelEntry, NodeKind, parse},
     one, read, refused,
 };
 
@@ -78,6 +78,21 @@ fn an_entry_is_refused_by_itself_with_its_place() {
         config.graphs[0].graph_path,
         Path::new("/models/d/graph.pbtxt")
     );
+}
+
+#[test]
+fn a_base_path_below_a_folder_that_is_not_utf_8_is_refused() {
+    let text = r#"{"model_config_list": [
+        {"config": {"name": "a", "base_path": "a"}}, {"config": {"name": "b", "base_path": "/b"}}],
+        "mediapipe_config_list": [{"name": "c"}]}"#;
+    let path = Path::new(OsStr::from_bytes(b"/m/\xff/config.json"));
+    let config = parse(text.as_bytes(), path, &Defaults::default()).unwrap();
+    let [ModelEntry::Refused(refused), ModelEntry::Model(absolute)] = &config.models[..] else {
+        panic!("{:?}", config.models);
+    };
+    insta::assert_snapshot!(refused.reason, @r#"base_path is relative to the folder of the file, which is not UTF-8 - "/m/\xFF"; rename the folder"#);
+    assert_eq!(absolute.base_path, "/b");
+    assert_eq!(config.graphs[0].base_path, path.with_file_name("c"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
     graph::{calculator::Later, node::Ports, servables::ServableSession},
     proto::mediapipe::OpenVinoInferenceCalculatorOptions as Options,
     request::InferRequest,
+    servable::ServableInfo,
 };
 
 /// Factories of this module.
@@ -117,12 +118,41 @@ struct Runner {
 /// State after opening the session.
 struct Opened {
     session: Arc<dyn ServableSession>,
+    /// Inputs and outputs of the servable, if a reload has changed them since.
+    info: Option<ServableInfo>,
     /// Model inputs of each input stream.
     inputs: Vec<ModelPort>,
     /// Model outputs of each output stream.
     outputs: Arc<[ModelPort]>,
     /// Requested outputs; all if empty.
     asked: Vec<String>,
+}
+
+impl Opened {
+    /// Finds the inputs and outputs of a servable for the streams of a node.
+    fn new(
+        session: Arc<dyn ServableSession>,
+        info: Option<ServableInfo>,
+        node: &NodeSpec,
+        options: &Options,
+    ) -> Self {
+        let known = info.as_ref().unwrap_or_else(|| session.info());
+        let outputs = names::outputs(&node.outputs, options, known);
+        Self {
+            inputs: names::inputs(&node.inputs, options, known),
+            asked: names::asked(&outputs),
+            outputs: outputs.into(),
+            session,
+            info,
+        }
+    }
+
+    /// Returns the inputs and outputs of the servable, if a reload has changed them.
+    fn renewed(&self) -> Option<ServableInfo> {
+        let known = self.info.as_ref();
+        let known = known.unwrap_or_else(|| self.session.info());
+        self.session.renewed(known)
+    }
 }
 
 impl Calculator for Runner {
@@ -133,21 +163,20 @@ impl Calculator for Runner {
                  OpenVINOModelServerSessionCalculator"
             )));
         };
-        let info = session.info();
-        let outputs = names::outputs(&context.node.outputs, &self.options, info);
-        self.opened = Some(Opened {
-            session: Arc::clone(session),
-            inputs: names::inputs(&context.node.inputs, &self.options, info),
-            asked: names::asked(&outputs),
-            outputs: outputs.into(),
-        });
+        let session = Arc::clone(session);
+        self.opened = Some(Opened::new(session, None, context.node, &self.options));
         Ok(StepOutcome::Next)
     }
 
     fn process(&mut self, context: &mut CalculatorContext<'_>) -> StepResult {
-        let Some(opened) = &self.opened else {
+        let Some(opened) = &mut self.opened else {
             return Err(GraphRunError::internal("the node was not opened"));
         };
+        // The run of a pool or a stream outlives reloads of what it uses.
+        if let Some(info) = opened.renewed() {
+            let session = Arc::clone(&opened.session);
+            *opened = Opened::new(session, Some(info), context.node, &self.options);
+        }
         let mut inputs = Vec::with_capacity(opened.inputs.len());
         for (place, input) in opened.inputs.iter().enumerate() {
             let stream = &context.node.inputs[place].name;

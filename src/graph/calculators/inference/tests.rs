@@ -162,6 +162,24 @@ fn the_only_tensor_needs_no_name() {
 }
 
 #[test]
+fn names_are_those_of_what_is_served_now() {
+    let fake = Fake::new(&["b"], &["a"]);
+    let node = node(&["i"], &["o"], &Options::default());
+    let mut run = Run::new(&FACTORIES[0], node, &fake);
+    run.open(vec![fake.side()]).unwrap();
+    for (input, output) in [("b", "a"), ("x", "y"), ("x", "y"), ("b", "a")] {
+        fake.renew(&[input], &[output]);
+        fake.answers(Ok(answer(&[output])));
+        let packets = run.process(AT, &[ov("data")]).unwrap();
+        let request = fake.requests().pop().expect("it asked the model");
+        assert_eq!(fed(&request.inputs), [format!("{input}=data")]);
+        assert_eq!(request.outputs, [output]);
+        let data = output.repeat(4);
+        assert_eq!(sent(&packets, TensorKind::OpenVino), [format!("0={data}")]);
+    }
+}
+
+#[test]
 fn lists_are_ordered_by_option_or_by_name() {
     let vector = |list: &[&'static str]| {
         let list = list.iter().map(|data| of(TensorKind::MediaPipe, data));

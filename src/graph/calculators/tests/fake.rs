@@ -33,16 +33,21 @@ struct Inner {
     asked: Mutex<Vec<(String, Option<i64>)>>,
     requests: Mutex<Vec<InferRequest>>,
     answer: Mutex<Option<Result<TensorMap>>>,
+    renewed: Mutex<Option<ServableInfo>>,
 }
 
 impl Fake {
     /// Creates a servable with these inputs and outputs.
     pub(in crate::graph::calculators) fn new(inputs: &[&str], outputs: &[&str]) -> Arc<Self> {
-        let tensors = |names: &[&str]| names.iter().enumerate().map(tensor).collect();
         Arc::new(Self {
-            info: Some(ServableInfo::new(tensors(inputs), tensors(outputs))),
+            info: Some(info(inputs, outputs)),
             inner: Arc::default(),
         })
+    }
+
+    /// Gives the servable other inputs and outputs, as a reload does.
+    pub(in crate::graph::calculators) fn renew(&self, inputs: &[&str], outputs: &[&str]) {
+        *self.inner.renewed.lock() = Some(info(inputs, outputs));
     }
 
     /// Creates a fake without a servable.
@@ -73,6 +78,11 @@ impl Fake {
         let session = self.session("m", None).expect("there is one");
         Packet::side(Payload::Session(session))
     }
+}
+
+fn info(inputs: &[&str], outputs: &[&str]) -> ServableInfo {
+    let tensors = |names: &[&str]| names.iter().enumerate().map(tensor).collect();
+    ServableInfo::new(tensors(inputs), tensors(outputs))
 }
 
 fn tensor((port, name): (usize, &&str)) -> TensorInfo {
@@ -109,6 +119,11 @@ struct Opened {
 impl ServableSession for Opened {
     fn info(&self) -> &ServableInfo {
         &self.info
+    }
+
+    fn renewed(&self, known: &ServableInfo) -> Option<ServableInfo> {
+        let renewed = self.inner.renewed.lock().clone();
+        renewed.filter(|info| info != known)
     }
 
     fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {

@@ -151,6 +151,7 @@ fn a_response_has_all_outputs_and_their_time() {
             ],
             parameters: vec![(TIMESTAMP.to_owned(), Parameter::Int(i64::MAX - 3))],
             placed: Vec::new(),
+            texts: None,
         }
     );
 }
@@ -170,6 +171,7 @@ fn a_response_of_a_node_gets_the_graphs_name_and_time() {
             ("kept".to_owned(), Parameter::Bool(true)),
         ],
         placed: Vec::new(),
+        texts: None,
     };
     let packet = Packet::new(Payload::Response(Arc::new(made)), Timestamp::new(5));
     let read = response("g", "", [(&plan.outputs[0], &packet)]).unwrap();
