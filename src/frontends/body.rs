@@ -92,8 +92,7 @@ where
     B::Error: std::error::Error + 'static,
 {
     let limit = intake.message_size;
-    let body = receive(parts, body, intake).await;
-    let body = body.map_err(Error::leaving_body)?.finish()?;
+    let body = receive(parts, body, intake).await?.finish()?;
     match parts
         .headers
         .get(header::CONTENT_ENCODING)
@@ -124,7 +123,9 @@ where
     let mut gather = Gather::new(intake.budget.charge(CALL)?, expected);
     let mut body = std::pin::pin!(RateLimitedBody::new(body, intake, &parts.extensions));
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else {
+        // Nobody waits for the rest of one that stopped or broke off.
+        let frame = frame.map_err(Error::leaving_body)?;
+        let Ok(data) = frame.into_data() else {
             continue;
         };
         if gather.len() + data.len() > limit {
@@ -394,7 +395,14 @@ mod tests {
         let broken = read(&parts(Some("gzip")), Full::from("x"), &intake(0)).await;
         assert!(!broken.unwrap_err().leaves_body());
         let large = read(&parts(None), Full::from(vec![0; 101]), &intake(0)).await;
-        assert!(large.unwrap_err().leaves_body());
+        assert!(
+            !large.unwrap_err().leaves_body(),
+            "it may be read to its end"
+        );
+        let lost = Err(std::io::Error::other("lost"));
+        let lost = StreamBody::new(futures::stream::iter([lost]));
+        let lost = read(&parts(None), lost, &intake(0)).await;
+        assert!(lost.unwrap_err().leaves_body());
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
@@ -158,6 +158,48 @@ impl Body for Received {
             && !data.is_empty()
         {
             self.read.add(held(data.len()));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a request over HTTP/1, which notes that it was read to its end.
+#[derive(Debug)]
+pub struct NotedBody {
+    body: Incoming,
+    is_read: Arc<AtomicBool>,
+}
+
+impl NotedBody {
+    /// Takes the body of a request; the mark of its connection is set at the end.
+    pub fn new(body: Incoming, is_read: &Arc<AtomicBool>) -> Self {
+        is_read.store(body.is_end_stream(), Ordering::Relaxed);
+        Self {
+            body,
+            is_read: Arc::clone(is_read),
+        }
+    }
+}
+
+impl Body for NotedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.is_read.store(true, Ordering::Relaxed);
         }
         polled
     }

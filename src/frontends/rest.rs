@@ -10,7 +10,6 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
 };
-use hyper::body::Incoming;
 use tower::Service as _;
 
 use super::{
@@ -25,6 +24,7 @@ use super::{
         shared_memory,
     },
     openapi,
+    received::NotedBody,
     tfs::rest as tfs,
     v3,
 };
@@ -126,7 +126,7 @@ impl Rest {
     }
 
     /// Answers a request.
-    pub async fn answer(&self, mut request: Request<Incoming>) -> Response {
+    pub async fn answer(&self, mut request: Request<NotedBody>) -> Response {
         let terms = &self.terms;
         if let Some(caller) = &self.caller {
             request.extensions_mut().insert(Arc::clone(caller));

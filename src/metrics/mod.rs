@@ -1,7 +1,7 @@
 //! Figures for operators: what `/metrics` shows, and what statistics calls answer.
 //!
 //! [`Metrics`] has a [`Reporter`] for each version of each model, which lives as long as the server
-//! does, whatever is reloaded, unless a model takes the name of a pipeline or graph. A request counts through a [`RequestRecord`]. Counting is a few relaxed
+//! does, whatever is reloaded. A request counts through a [`RequestRecord`]. Counting is a few relaxed
 //! additions in `cells`; everything else is done when a page is asked for, by `page`. What is
 //! shown is chosen by [`Families`].
 
@@ -118,15 +118,6 @@ impl Metrics {
             .entry(version)
             .or_insert_with(|| Arc::new(Reporter::new(families, Arc::clone(counts))));
         Arc::clone(reporter)
-    }
-
-    /// Returns the figures of a version of a model as [`Metrics::reporter`] does. Those that a pipeline or graph of its
-    /// name had are forgotten: they are not what a model counts.
-    pub fn reporter_of_model(&self, name: &str, version: i64) -> Arc<Reporter> {
-        if let Some(model) = self.models.lock().get_mut(name) {
-            model.versions.retain(|_, reporter| reporter.is_model());
-        }
-        self.reporter(name, version)
     }
 
     /// Counts a load of a servable that did not get as far as a version, by how it went.

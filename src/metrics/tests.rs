@@ -253,28 +253,6 @@ fn files_that_are_followed_count_by_whether_they_could_be_used() {
 }
 
 #[test]
-fn a_model_that_takes_the_name_of_something_else_has_figures_of_its_own() {
-    let takes: [fn(&Reporter); 2] = [Reporter::serves_pipeline, Reporter::serves_graph];
-    for serve in takes {
-        let metrics = metrics(&["ovms_streams", "ovms_requests_success"]);
-        let before = metrics.reporter("x", 1);
-        serve(&before);
-        answer(&before, GRPC, 5, 10);
-        assert_eq!(lines(&metrics, "ovms_streams"), "");
-        let model = metrics.reporter_of_model("x", 2);
-        model.loaded(3, 1);
-        answer(&model, GRPC, 5, 10);
-        let streams = r#"ovms_streams{name="x",version="2"} 3"#;
-        assert_eq!(lines(&metrics, "ovms_streams"), streams);
-        let all = lines(&metrics, "ovms_requests_success");
-        let counted: Vec<&str> = all.lines().filter(|line| !line.ends_with(" 0")).collect();
-        let infer = r#"ovms_requests_success{api="KServe",interface="gRPC",method="ModelInfer",name="x",version="2"} 1"#;
-        assert_eq!(counted, [infer]);
-        assert!(Arc::ptr_eq(&model, &metrics.reporter_of_model("x", 2)));
-    }
-}
-
-#[test]
 fn state_calls_count_for_all_versions_together() {
     let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
     for version in [2, 1] {

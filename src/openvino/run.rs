@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    batch::{BatchOutcome, BatchRules, BatchingFacts},
+    batch::{BatchOutcome, BatchRules, BatchingFacts, Unbatched},
     health::{Health, Nature},
     options::{LoadOptions, Placement},
     pool::{Lease, Pool, PoolError, Rank, SlotQueue, SlotWait},
@@ -106,14 +106,14 @@ pub struct Runner {
     streams: u32,
     health: Arc<Health>,
     /// Reason why there are no batches, although they were asked for.
-    unbatched: Option<Arc<str>>,
+    unbatched: Option<Unbatched>,
 }
 
 impl Runner {
     pub(super) fn new(
         slots: Vec<Slot>,
         options: &LoadOptions,
-        (steady, has_rows, batches): (bool, bool, Option<Result<BatchRules, Arc<str>>>),
+        (steady, has_rows, batches): (bool, bool, Option<Result<BatchRules, Unbatched>>),
         streams: u32,
         name: &str,
         nature: Nature,
@@ -172,13 +172,14 @@ impl Runner {
     /// Describes the batches of the model, if it is set to have any.
     pub fn batching(&self) -> Option<BatchingFacts> {
         let facts = self.workers.batches().map(BatchRules::facts);
-        facts.or_else(|| self.unbatched.clone().map(BatchingFacts::off))
+        let off = self.unbatched.as_ref();
+        facts.or_else(|| off.map(|off| BatchingFacts::off(Arc::clone(&off.reason))))
     }
 
     /// Returns the outcome of the preparation of batches, if the model is set to have any.
     pub fn batch_outcome(&self) -> Option<BatchOutcome> {
         let rules = self.workers.batches().map(BatchRules::outcome);
-        rules.or_else(|| self.unbatched.as_ref().map(BatchOutcome::off))
+        rules.or_else(|| self.unbatched.as_ref().map(Unbatched::outcome))
     }
 
     /// Returns the number of slots.

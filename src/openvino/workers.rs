@@ -374,7 +374,9 @@ impl Shared {
             // The next one runs alone.
             return None;
         }
-        state.returns.plan(&rules.choice, answered, waiting)
+        let wait = state.returns.plan(&rules.choice, answered, waiting)?;
+        // Those of other shapes would end it at once.
+        (state.queue.rows() < wait.target).then_some(wait)
     }
 
     /// Ends a run; returns the channel to its client, and the answer for that.
@@ -459,6 +461,15 @@ impl Shared {
             _ => lease.slot().infer_batch(size, &mut items(&mut runs)),
         };
         let together = catch_unwind(AssertUnwindSafe(infer)).ok()?;
+        if matches!(together, Ok(None)) && runs.len() > 1 {
+            rules.has_refused.call_once(|| {
+                tracing::warn!(
+                    model = self.model,
+                    "requests of {rows} rows run one by one: rows as large as theirs take more memory in a batch than \
+                     there is for it; max_bytes of dynamic_batching sets how much that is"
+                );
+            });
+        }
         let mut is_batch = false;
         let outputs: Vec<(Result<_, SlotError>, Instant)> = match together {
             Ok(Some(outputs)) => {

@@ -5,13 +5,16 @@ use std::{
     future::{Future, poll_fn},
     net::{Ipv4Addr, SocketAddr},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use hyper::{
-    HeaderMap, Request, Response, StatusCode, Version,
+    HeaderMap, Request, Response, Version,
     body::Incoming,
     header::{self, HeaderValue},
     service::{Service as _, service_fn},
@@ -46,7 +49,7 @@ use crate::{
     frontends::{
         access::{AccessLog, Entry, Logged, Peer, Protocol},
         grpc::{GrpcBody, GrpcService},
-        received::{ReadBytes, Received, Unread},
+        received::{NotedBody, ReadBytes, Received, Unread},
         rest::Rest,
     },
     task::Task,
@@ -528,15 +531,18 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let watchdog = Arc::new(Watchdog::http1(Arc::clone(&state)));
     terms.reaper.watch(&watchdog);
     let service = {
-        let state = Arc::clone(&state);
+        let (state, is_read) = (Arc::clone(&state), Arc::<AtomicBool>::default());
         service_fn(move |mut request: Request<Incoming>| {
             state.begin(request.version() == Version::HTTP_11);
             let entry = access.begin(Protocol::Http, peer, &mut request);
             let (rest, state) = (rest.clone(), Arc::clone(&state));
             let is_large = has_large_body(request.headers());
+            let is_read = Arc::clone(&is_read);
             async move {
+                let request = request.map(|body| NotedBody::new(body, &is_read));
                 let mut response = rest.answer(request).await;
-                if state.is_stopping() || (is_large && leaves_body(response.status())) {
+                let is_left = is_large && !is_read.load(Ordering::Relaxed);
+                if state.is_stopping() || is_left {
                     // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
                     let headers = response.headers_mut();
                     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -561,7 +567,7 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
 /// Bytes of a body that hyper reads to its end although nobody wants it, since they are there already.
 const DRAINED: u64 = 8 << 10;
 
-/// Returns whether a body may be more than is drained when it is refused.
+/// Returns whether a body may be more than is drained when it is left.
 fn has_large_body(headers: &HeaderMap) -> bool {
     match headers.get(header::CONTENT_LENGTH) {
         Some(length) => !length
@@ -569,11 +575,6 @@ fn has_large_body(headers: &HeaderMap) -> bool {
             .is_ok_and(|text| text.parse().is_ok_and(|length: u64| length <= DRAINED)),
         None => headers.contains_key(header::TRANSFER_ENCODING),
     }
-}
-
-/// Returns whether a refusal may come before the body is read.
-fn leaves_body(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 401 | 403 | 404 | 405 | 413 | 429)
 }
 
 /// Waits for the sign to stop.

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    sequence::{SequenceCommand, SequenceControl, SequenceGuard, SequenceRefusal},
+    sequence::{Bounds, SequenceCommand, SequenceControl, SequenceGuard, SequenceRefusal},
     store::{
         SequenceDurability, SequenceKey, SequenceRecord, SequenceStore, SequenceWrite,
         StoredAnswer, TakenSequence, WriteOutcome,
@@ -207,7 +207,12 @@ impl Keeper {
             let ahead = stored.ahead || (runs && !is_step);
             stored.life = self.store.life();
             let write = stored.write(None, ahead, self.idle(&loaded));
-            match self.store.write(write).await? {
+            let written = self.store.write(write).await;
+            if written.is_err() {
+                // It may have been written all the same.
+                (stored.life, stored.ahead) = (None, ahead);
+            }
+            match written? {
                 WriteOutcome::Stored => {
                     stored.ahead = ahead;
                     return Ok(Owned::Here(since));
@@ -276,7 +281,12 @@ impl Keeper {
             return Ok(());
         };
         let write = stored.write(file, false, idle);
-        match self.store.write(write).await? {
+        let written = self.store.write(write).await;
+        if written.is_err() {
+            // It may have been written all the same, and another server may go on from there.
+            stored.life = None;
+        }
+        match written? {
             WriteOutcome::Stored => (stored.ahead, stored.unsaved) = (false, false),
             WriteOutcome::Fenced => *turn.place() = None,
         }
@@ -316,7 +326,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Fails if too many requests wait, or the store fails; the state is kept then.
+    /// Fails if the store does; the state is kept then.
     pub(crate) async fn settle(
         &self,
         id: u64,
@@ -327,11 +337,13 @@ impl Keeper {
         let control = SequenceControl::Next;
         let command = SequenceCommand { id, control };
         let sequences = version.sequences();
-        let begun = sequences.join(command, loaded, loaded.bounds(), &LiveState::is_spare);
-        let begun = match begun {
-            Ok(begun) => begun,
-            Err(refusal @ SequenceRefusal::Crowded(_)) => return Err(explain(refusal)),
-            Err(_) => return Ok(()),
+        // No request of a client's, of which there is a bound.
+        let bounds = Bounds {
+            waiting: usize::MAX,
+            ..loaded.bounds()
+        };
+        let Ok(begun) = sequences.join(command, loaded, bounds, &LiveState::is_spare) else {
+            return Ok(());
         };
         let Ok(mut turn) = begun.turn().await else {
             return Ok(());

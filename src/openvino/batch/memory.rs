@@ -15,9 +15,6 @@ const OF_ALL: usize = 2;
 /// Share of that for the batches of one model without a setting of its own: as one is loaded anew, both are there.
 const OF_ONE: usize = 2;
 
-/// Bytes that an infer request may take whatever its rows are.
-const CONSTANT: usize = 64 << 10;
-
 /// Makes the budget of the batches of all models, as part of the whole one.
 pub fn batch_budget(whole: &Budget) -> Budget {
     whole.part(whole.max() / OF_ALL, Arc::new(AllModels))
@@ -114,7 +111,6 @@ impl BatchMemory {
             budget: self.budget.clone(),
             slots: self.slots,
             tensors,
-            slot: tensors,
             compiled: 0,
             before: 0,
         };
@@ -134,8 +130,6 @@ pub(super) struct BatchCost {
     rows: usize,
     slots: usize,
     tensors: usize,
-    /// Bytes that are charged for each infer request.
-    slot: usize,
     /// Bytes of the compiled model itself.
     compiled: usize,
     /// Memory of the runtime before the step that is measured.
@@ -172,7 +166,7 @@ impl BatchCost {
     pub(super) fn of_slot(&self, counted: usize) -> RowMemory {
         RowMemory {
             counted: counted.max(1),
-            slot: self.tensors.max(self.slot.saturating_sub(CONSTANT)),
+            tensors: self.tensors,
             more: self.budget.empty(),
         }
     }
@@ -192,7 +186,6 @@ impl BatchCost {
 
     /// Charges all of it, with so many bytes for each infer request.
     fn grow(&mut self, slot: usize) -> Result<(), TooMuchMemory> {
-        self.slot = slot;
         let slots = slot.saturating_mul(self.slots);
         let bytes = self.compiled.saturating_add(slots);
         self.charge.grow(bytes).map_err(|reason| TooMuchMemory {
@@ -209,18 +202,18 @@ impl BatchCost {
 pub(super) struct RowMemory {
     /// Bytes of the inputs of a row, as counted.
     counted: usize,
-    /// Bytes that the infer request takes with such rows, and for larger ones as many times more.
-    slot: usize,
+    /// Bytes of the tensors with such rows; with larger ones they are as many times more.
+    tensors: usize,
     /// Charge of what larger rows take beyond that, which the runtime does not give back.
     more: Charge,
 }
 
 impl RowMemory {
-    /// Charges the memory for rows whose inputs have so many bytes, in proportion to what was counted; returns
-    /// whether there is enough.
+    /// Charges the tensors for rows whose inputs have so many bytes, in proportion to what was counted; returns
+    /// whether there is enough memory.
     pub(super) fn admits(&mut self, row: usize) -> bool {
         let beyond = row.saturating_sub(self.counted);
-        let more = self.slot.saturating_mul(beyond) / self.counted;
+        let more = self.tensors.saturating_mul(beyond) / self.counted;
         self.more.grow(more).is_ok()
     }
 }

@@ -18,7 +18,7 @@ pub(super) mod sizes;
 mod stored;
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Once, OnceLock},
     time::Duration,
 };
 
@@ -33,11 +33,33 @@ use crate::budget::Charge;
 /// Batching of one model, as it was loaded.
 pub(super) struct Batches {
     pub(super) sizes: BatchSizes,
+    /// The same with those that there is not enough memory for.
+    pub(super) known: BatchSizes,
     pub(super) delay: Duration,
     /// Compiled models, one for each size.
     pub(super) models: Vec<BatchModel>,
     /// Reason why there are no larger sizes, if there is not enough memory for them.
     pub(super) limit: Option<Arc<str>>,
+}
+
+/// Reason why a model has no batches.
+#[derive(Debug)]
+pub(super) struct Unbatched {
+    pub(super) reason: Arc<str>,
+    /// Sizes that it would have, if there is just not enough memory for any.
+    pub(super) known: Option<BatchSizes>,
+}
+
+impl Unbatched {
+    /// Returns them for a load that takes the place of this one.
+    pub(super) fn outcome(&self) -> BatchOutcome {
+        let known = self.known.clone();
+        BatchOutcome(
+            known
+                .map(|sizes| (sizes, None))
+                .ok_or(Arc::clone(&self.reason)),
+        )
+    }
 }
 
 /// Rules by which the runs of a model become batches.
@@ -47,6 +69,9 @@ pub(super) struct BatchRules {
     pub(super) delay: Duration,
     /// Reason why there are no more batches: they have failed where their requests did not.
     pub(super) off: OnceLock<Arc<str>>,
+    /// Set once rows were too large for a batch.
+    pub(super) has_refused: Once,
+    known: BatchSizes,
     limit: Option<Arc<str>>,
     /// Memory of the compiled models, whose infer requests the slots have.
     _charges: Vec<Charge>,
@@ -59,6 +84,8 @@ impl From<Batches> for BatchRules {
             choice: batches.sizes.into(),
             delay: batches.delay,
             off: OnceLock::new(),
+            has_refused: Once::new(),
+            known: batches.known,
             limit: batches.limit,
             _charges: models.map(|model| model.cost.into_charge()).collect(),
         }
@@ -68,14 +95,10 @@ impl From<Batches> for BatchRules {
 /// Outcome of the preparation of batches, for the load that takes the place of a model: that of an inference that has
 /// failed is waited for by clients, and measures nothing again.
 #[derive(Debug, Clone)]
-pub struct BatchOutcome(Result<BatchSizes, Arc<str>>);
+pub struct BatchOutcome(Result<KnownSizes, Arc<str>>);
 
-impl BatchOutcome {
-    /// Makes that of a model without batches.
-    pub(super) fn off(reason: &Arc<str>) -> Self {
-        Self(Err(Arc::clone(reason)))
-    }
-}
+/// Sizes, and the reason why no larger ones are known.
+type KnownSizes = (BatchSizes, Option<Arc<str>>);
 
 /// Batching of a loaded model, for those who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,8 +135,8 @@ impl BatchRules {
     /// Returns them for a load that takes the place of this one.
     pub(super) fn outcome(&self) -> BatchOutcome {
         match self.off.get() {
-            Some(reason) => BatchOutcome::off(reason),
-            None => BatchOutcome(Ok(self.choice.sizes().clone())),
+            Some(reason) => BatchOutcome(Err(Arc::clone(reason))),
+            None => BatchOutcome(Ok((self.known.clone(), self.limit.clone()))),
         }
     }
 

@@ -8,8 +8,8 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    BatchMemory, BatchOutcome, Batches,
-    memory::{ByteCount, TooMuchMemory},
+    BatchMemory, BatchOutcome, Batches, Unbatched,
+    memory::ByteCount,
     model::{BatchModel, NoBatch, open_length},
     rows::BatchItem,
     sizes::{BatchSizes, CANDIDATES, SizeSearch, Verdict},
@@ -78,7 +78,7 @@ pub(in crate::openvino) struct Loading<'a, 'l> {
 pub(in crate::openvino) fn ready(
     mut loading: Loading<'_, '_>,
     slot: Slot,
-) -> Result<Batches, Arc<str>> {
+) -> Result<Batches, Unbatched> {
     let load = loading.load;
     // What is refused, as loads for the shapes of requests are, waits for no other model.
     let found = loading.refuse().and_then(|()| {
@@ -92,20 +92,28 @@ pub(in crate::openvino) fn ready(
             Batching::UpTo { rows, .. } => loading.configured(rows, slot),
         }
     });
-    let found = found.and_then(|found| match (&found.limit, found.models.is_empty()) {
-        (_, false) => Ok(found),
-        (None, true) => Err(ModelLoadError::unfit("batches are no faster here")),
-        (Some(limit), true) => Err(ModelLoadError::unfit(limit.to_string())),
-    });
+    let off = |reason: &str, known| {
+        is_off(load, reason);
+        Err(Unbatched {
+            reason: reason.into(),
+            known,
+        })
+    };
     let PreparedBatches {
         sizes,
+        known,
         models,
         limit,
-    } = found.map_err(|error| {
-        let reason = chain(&error);
-        is_off(load, &reason);
-        Arc::from(reason)
-    })?;
+    } = match found {
+        Ok(found) if !found.models.is_empty() => found,
+        Ok(PreparedBatches { limit, known, .. }) => {
+            return match limit {
+                None => off("batches are no faster here", None),
+                Some(limit) => off(&limit, Some(known).filter(|known| known.most() > 1)),
+            };
+        }
+        Err(error) => return off(&chain(&error), None),
+    };
     let (model, most) = (load.name, sizes.most());
     if let Some(limit) = &limit {
         tracing::warn!(model, "no batches of more than {most} rows: {limit}");
@@ -134,9 +142,10 @@ pub(in crate::openvino) fn ready(
     };
     Ok(Batches {
         sizes,
+        known,
         delay,
         models,
-        limit: limit.map(|limit| limit.to_string().into()),
+        limit,
     })
 }
 
@@ -153,9 +162,11 @@ pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
 #[derive(Default)]
 struct PreparedBatches {
     sizes: BatchSizes,
+    /// The same with those that there is not enough memory for.
+    known: BatchSizes,
     models: Vec<BatchModel>,
-    /// The first size that there is not enough memory for.
-    limit: Option<TooMuchMemory>,
+    /// Reason why there are no larger sizes, if there is not enough memory for them.
+    limit: Option<Arc<str>>,
 }
 
 /// Outcome of a search for sizes.
@@ -174,7 +185,11 @@ impl Loading<'_, '_> {
         mut slot: Slot,
     ) -> Result<PreparedBatches, ModelLoadError> {
         match &known.0 {
-            Ok(sizes) => self.compiled(sizes.clone(), &mut slot),
+            Ok((sizes, limit)) => {
+                let mut found = self.compiled(sizes.clone(), &mut slot)?;
+                found.limit = found.limit.or_else(|| limit.clone());
+                Ok(found)
+            }
             Err(reason) => Err(ModelLoadError::unfit(reason.to_string())),
         }
     }
@@ -198,7 +213,7 @@ impl Loading<'_, '_> {
         mut sizes: BatchSizes,
         slot: &mut Slot,
     ) -> Result<PreparedBatches, ModelLoadError> {
-        let (mut models, mut limit) = (Vec::new(), None);
+        let (known, mut models, mut limit) = (sizes.clone(), Vec::new(), None);
         for (place, size) in sizes.list.iter().enumerate() {
             let made = self.compile(size.rows);
             match made.and_then(|model| self.admit(model, slot, place)) {
@@ -206,7 +221,7 @@ impl Loading<'_, '_> {
                 Err(NoBatch::Unfit(error)) => return Err(error),
                 // Larger ones take more.
                 Err(NoBatch::Memory(too_much)) => {
-                    limit = Some(too_much);
+                    limit = Some(too_much.to_string().into());
                     break;
                 }
             }
@@ -214,6 +229,7 @@ impl Loading<'_, '_> {
         sizes.list.truncate(models.len());
         Ok(PreparedBatches {
             sizes,
+            known,
             models,
             limit,
         })
@@ -328,7 +344,7 @@ impl Loading<'_, '_> {
             let model = match made.and_then(|model| self.admit(model, &mut slot, place)) {
                 Ok(model) => model,
                 Err(NoBatch::Memory(too_much)) => {
-                    limit = Some(too_much);
+                    limit = Some(too_much.to_string().into());
                     break;
                 }
                 Err(NoBatch::Unfit(error)) => return Err(error),
@@ -388,6 +404,7 @@ impl Loading<'_, '_> {
                 let sizes = found;
                 Search::Over(
                     PreparedBatches {
+                        known: sizes.clone(),
                         sizes,
                         models,
                         limit,

@@ -190,15 +190,19 @@ impl RecordFolder {
         }))
     }
 
+    /// Writes a record, unless its write is over: a later one may have been answered meanwhile.
     pub(super) fn write(
         &self,
         key: &SequenceKey,
         mut header: RecordHeader,
         state: Option<Bytes>,
-        now: u64,
+        (now, is_over): (u64, &dyn Fn() -> bool),
     ) -> Result<WriteOutcome, StoreError> {
         self.expire(&key.model, now);
         let _busy = self.busy(key.id);
+        if is_over() {
+            return Ok(WriteOutcome::Fenced);
+        }
         let Some(entry) = self.index().owned(key, header.epoch) else {
             return Ok(WriteOutcome::Fenced);
         };
@@ -219,6 +223,15 @@ impl RecordFolder {
             self.index().remove(key);
         }
         written
+    }
+
+    /// Gives a sequence up of which nothing is written, if its owner has this epoch; touches no file.
+    pub(super) fn give_up(&self, key: &SequenceKey, epoch: u64) {
+        let mut index = self.index();
+        let entry = index.owned(key, epoch);
+        if entry.is_some_and(|entry| entry.phase == RecordPhase::Begun) {
+            index.remove(key);
+        }
     }
 
     pub(super) fn end(

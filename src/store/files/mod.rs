@@ -98,7 +98,7 @@ impl FileStore {
         };
         let (request, limit) = (new.key.map(str::to_owned), new.limit);
         let model = key.model.clone();
-        let start = move |folder: &RecordFolder, now| {
+        let start = move |folder: &RecordFolder, now, _: &dyn Fn() -> bool| {
             folder.start(key, request.as_deref(), limit, header, now)
         };
         // One that nobody knows of would stay in the way of the next with its id.
@@ -135,9 +135,13 @@ impl FileStore {
             ..RecordHeader::lasting(write.idle, (self.clock)())
         };
         let header = header.with_answer(write.answer);
-        let (key, state) = (write.key.clone(), write.state);
-        self.follow(move |folder, now| folder.write(&key, header, state, now))
-            .await
+        let (key, epoch, state) = (write.key.clone(), write.epoch, write.state);
+        let file = key.clone();
+        let write = move |folder: &RecordFolder, now, is_over: &dyn Fn() -> bool| {
+            folder.write(&file, header, state, (now, is_over))
+        };
+        let written = self.note(self.run_or(write, |_, _, _| ()).await);
+        written.inspect_err(|_| self.folder.give_up(&key, epoch))
     }
 
     /// Ends a sequence, and keeps its last answer for a while.
@@ -151,9 +155,10 @@ impl FileStore {
         epoch: u64,
         answer: Option<&StoredAnswer>,
     ) -> Result<WriteOutcome, StoreError> {
-        let (key, answer) = (key.clone(), answer.cloned());
-        self.follow(move |folder, now| folder.end(&key, epoch, answer.as_ref(), now))
-            .await
+        let (file, answer) = (key.clone(), answer.cloned());
+        let ended = self.follow(move |folder, now| folder.end(&file, epoch, answer.as_ref(), now));
+        let ended = ended.await;
+        ended.inspect_err(|_| self.folder.give_up(key, epoch))
     }
 
     /// Deletes the record of a sequence that is damaged, and returns how; any other stays as it is. `damage` looks at the
@@ -239,13 +244,17 @@ impl FileStore {
         &self,
         work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let work = move |folder: &RecordFolder, now, _: &dyn Fn() -> bool| work(folder, now);
         self.run_or(work, |_, _, _| ()).await
     }
 
-    /// Does work on files within the time limit. Whatever comes of it when nobody waits any more goes to `unheard`.
+    /// Does work on files within the time limit; it can ask whether nobody waits for it any more. Whatever comes of it
+    /// then goes to `unheard`.
     async fn run_or<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&RecordFolder, u64, &dyn Fn() -> bool) -> Result<T, StoreError>
+        + Send
+        + 'static,
         unheard: impl FnOnce(&RecordFolder, T, u64) + Send + 'static,
     ) -> Result<T, StoreError> {
         let (folder, now) = (Arc::clone(&self.folder), (self.clock)());
@@ -255,7 +264,8 @@ impl FileStore {
             let place = Arc::clone(&self.places).acquire_owned().await;
             task::blocking("store", move || {
                 let _place = place;
-                if let Err(Ok(done)) = reply.send(work(&folder, now)) {
+                let done = work(&folder, now, &|| reply.is_closed());
+                if let Err(Ok(done)) = reply.send(done) {
                     unheard(&folder, done, now);
                 }
             })

@@ -199,7 +199,7 @@ fn sizes_beyond_the_limit_of_memory_are_not_kept() {
 
 #[test]
 fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
-    let batching = r#"{"max_batch":16,"max_delay_us":300000,"max_bytes":"6M"}"#;
+    let batching = r#"{"max_batch":16,"max_delay_us":1000000,"max_bytes":"6M"}"#;
     let server = serve("passthrough_f32", batching);
     let grpc = Grpc::connect(&server);
     let ask = |count: usize, width: usize| {
@@ -213,6 +213,7 @@ fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
     // Sixteen rows take 8 MiB, with as much for outputs, and four a quarter of that.
     ask(16, 1 << 16);
     assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16)]);
+    server.wait_log("requests of 16 rows run one by one: ");
     ask(16, 1 << 8);
     assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16), (16, 1)]);
     let text = shortfall(&server, "passthrough_f32");

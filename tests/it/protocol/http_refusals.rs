@@ -78,15 +78,24 @@ fn a_refusal_reaches_a_client_that_sends_in_small_pieces() {
 
 #[test]
 fn a_refusal_before_the_end_of_a_body_says_that_the_connection_ends() {
-    let server = server();
-    for (path, length, status, ends) in [
-        ("/v2/models/dummy/infer", 100_000, 413, true),
-        ("/v2/nothing", 100_000, 404, true),
-        ("/v2/nothing", 100, 404, false),
+    let (server, usual) = (&server(), Server::shared("dummy"));
+    for (server, path, length, status, ends) in [
+        (server, "/v2/models/dummy/infer", 100_000, 413, true),
+        (server, "/v2/nothing", 100_000, 404, true),
+        (server, "/v2/nothing", 100, 404, false),
+        (
+            usual,
+            "/v2/repository/models/dummy/load",
+            100_000,
+            501,
+            true,
+        ),
+        // The body was read before its model was looked for.
+        (usual, "/v1/models/nothing:predict", 100_000, 404, false),
     ] {
         let mut request = head("POST", path, length, &[]).into_bytes();
         request.resize(request.len() + length, b'x');
-        let mut stream = connect(&server);
+        let mut stream = connect(server);
         stream.write_all(&request).unwrap();
         let answer = if ends {
             read(&mut stream)

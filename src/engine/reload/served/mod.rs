@@ -331,7 +331,7 @@ impl Served {
 
     fn version(&self, number: i64, metrics: &Metrics) -> Arc<Version> {
         self.model.known(number).unwrap_or_else(|| {
-            let reporter = metrics.reporter_of_model(self.model.name(), number);
+            let reporter = metrics.reporter(self.model.name(), number);
             let version = Version::new(self.model.name(), number, reporter);
             if let Some(keeper) = &self.keeper {
                 version.keep_with(Arc::clone(keeper));
