@@ -65,7 +65,7 @@ pub struct InferRequest {
     pub dialect: Dialect,
     /// The special inputs of stateful models, where the protocol has them in a form of their own;
     /// else they are among the inputs.
-    pub special: SpecialInputs,
+    pub special: Option<Box<SpecialInputs>>,
     /// Inputs and outputs that are in shared memory; the data of such inputs is empty until it is read.
     pub regions: Option<Box<RegionTensors>>,
     /// Parent context of its spans, if it is traced.
@@ -98,7 +98,8 @@ impl InferRequest {
             let data = std::mem::replace(&mut input.data, Data::Both);
             input.data = data.charged(budget)?;
         }
-        self.with_texts_charged(budget)
+        self.charge_texts(budget)?;
+        Ok(self)
     }
 
     /// Charges what it has beside tensors, for as long as it or its response is there.
@@ -106,35 +107,42 @@ impl InferRequest {
     /// # Errors
     ///
     /// Fails if the budget has no room for it.
-    pub fn with_texts_charged(mut self, budget: &Budget) -> Result<Self> {
+    pub fn charge_texts(&mut self, budget: &Budget) -> Result<()> {
         let bytes = self.texts_size().saturating_mul(TEXT_COPIES);
         if bytes > FREE_TEXTS {
             self.texts = Some(Arc::new(budget.charge(bytes)?));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Returns how many bytes the id, the names, the shapes, and the parameters take.
     fn texts_size(&self) -> usize {
-        let inputs = self.inputs.iter().map(|input| {
-            let datatype = match &input.datatype {
-                Declared::Known(_) => 0,
-                Declared::Unknown(text) => text.len(),
-            };
-            let shape = size_of_val(&*input.shape);
-            size_of::<InputTensor>() + input.name.len() + datatype + shape
-        });
-        let parameters = self.parameters.iter().map(|(name, value)| {
-            let text = match value {
-                Parameter::Text(text) => text.len(),
-                _ => 0,
-            };
-            size_of::<(String, Parameter)>() + name.len() + text
-        });
-        let outputs = self.outputs.iter();
-        let outputs = outputs.map(|name| size_of::<String>() + name.len());
-        let lists = inputs.sum::<usize>() + parameters.sum::<usize>() + outputs.sum::<usize>();
-        self.id.len() + lists
+        let mut bytes = self.id.len()
+            + size_of_val(&*self.inputs)
+            + size_of_val(&*self.parameters)
+            + size_of_val(&*self.outputs);
+        for InputTensor {
+            name,
+            datatype,
+            shape,
+            ..
+        } in &self.inputs
+        {
+            bytes += name.len() + size_of_val(&**shape);
+            if let Declared::Unknown(text) = datatype {
+                bytes += text.len();
+            }
+        }
+        for (name, value) in &self.parameters {
+            bytes += name.len();
+            if let Parameter::Text(text) = value {
+                bytes += text.len();
+            }
+        }
+        for name in &self.outputs {
+            bytes += name.len();
+        }
+        bytes
     }
 
     /// Checks that no input has more strings than so many. Each of them costs far more memory than the

@@ -458,10 +458,8 @@ pub struct RequestRecord {
     origin: RequestOrigin,
     since: Instant,
     answered: AtomicBool,
-    /// Marks a request whose answer counts once its outputs are in shared memory.
-    writes: AtomicBool,
-    /// The end of its run until then.
-    ran: OnceLock<RunEnd>,
+    /// Place for the end of its run, if its answer counts once its outputs are in shared memory.
+    held: OnceLock<Box<OnceLock<RunEnd>>>,
     /// Marks a request that only a node of a graph waits for.
     of_node: bool,
     /// Marks a request that stands for another one, which counts.
@@ -482,8 +480,7 @@ impl RequestRecord {
             origin,
             since: Instant::now(),
             answered: AtomicBool::new(false),
-            writes: AtomicBool::new(false),
-            ran: OnceLock::new(),
+            held: OnceLock::new(),
             of_node: false,
             is_twin: false,
             trace: OnceLock::new(),
@@ -496,8 +493,7 @@ impl RequestRecord {
         Self {
             reporter: Arc::clone(&self.reporter),
             answered: AtomicBool::new(true),
-            writes: AtomicBool::new(false),
-            ran: OnceLock::new(),
+            held: OnceLock::new(),
             is_twin: true,
             trace: self.trace.clone(),
             owner: self.owner.clone(),
@@ -600,24 +596,27 @@ impl RequestRecord {
 
     /// Leaves the count of an answer to [`Self::written`]: it is none until its outputs are in shared memory.
     pub(crate) fn writes_outputs(&self) {
-        self.writes.store(true, Relaxed);
+        let _ = self.held.set(Box::default());
     }
 
     /// Counts the answer of a request whose outputs are in shared memory.
     pub(crate) fn written(&self) {
-        self.writes.store(false, Relaxed);
-        if let Some(ran) = self.ran.get() {
-            self.answered(*ran);
+        if let Some(end) = self.held.get().and_then(|held| held.get()) {
+            self.count(*end);
         }
     }
 
     /// Counts an answer; `ran` is the end of its run.
     pub(crate) fn answered(&self, ran: impl Into<RunEnd>) {
-        let end = ran.into();
-        if self.writes.load(Relaxed) {
-            let _ = self.ran.set(end);
-            return;
+        match self.held.get() {
+            Some(held) => {
+                let _ = held.set(ran.into());
+            }
+            None => self.count(ran.into()),
         }
+    }
+
+    fn count(&self, end: RunEnd) {
         if self.of_node {
             self.ran_node(end);
             return;

@@ -24,7 +24,6 @@ use crate::{
     },
     request::{
         Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameter, Parameters,
-        SpecialInputs,
     },
     shared_memory::{RegionTensors, SharedMemory},
     tensor::DataType,
@@ -75,7 +74,7 @@ pub(super) fn decode(
             decode_input(input, raw.map(Data::Raw), budget)
         })
         .collect::<Result<_>>()?;
-    Ok(InferRequest {
+    let mut request = InferRequest {
         id: message.id,
         parameters: decode_parameters(message.parameters),
         inputs,
@@ -86,14 +85,16 @@ pub(super) fn decode(
             .collect(),
         raw_mismatch,
         dialect: Dialect::KServe,
-        special: SpecialInputs::default(),
+        special: None,
         regions,
         trace: None,
         priority: None,
         marks_final: false,
         owner: None,
         texts: None,
-    })
+    };
+    request.charge_texts(budget)?;
+    Ok(request)
 }
 
 /// Returns whether any tensor has parameters; nearly none has.

@@ -76,9 +76,9 @@ impl Unary for ModelInfer {
             let target = target.arrived(arrival).keyed(key.text())?;
             let (budget, memory) = (budget.clone(), engine.shared_memory());
             let unpack = move || {
-                let request = codec::decode(request, &budget, memory.as_deref().map_err(|it| *it))?;
+                let request = codec::decode(request, &budget, memory.as_deref().map_err(|it| *it));
                 drop(decoded);
-                request.with_texts_charged(&budget)
+                request
             };
             let mut request = task::sized("unpack", effort, unpack).await?;
             (request.trace, request.priority) = (trace, priority);

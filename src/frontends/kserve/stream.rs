@@ -273,7 +273,6 @@ async fn read(
         (request.request.trace, request.request.priority) = (trace, priority);
         request.request.marks_final = marks_final(&mut request.request.parameters);
         drop(decoded);
-        request.request = request.request.with_texts_charged(&budget)?;
         Ok(request)
     };
     task::sized("unpack", effort, decode).await

@@ -80,9 +80,9 @@ impl Unary for Predict {
         let stateful = target.is_stateful();
         let budget = budget.clone();
         let decode = move || {
-            let request = tensors::decode(request, stateful, &budget)?;
+            let request = tensors::decode(request, stateful, &budget);
             drop(decoded);
-            request.with_texts_charged(&budget)
+            request
         };
         let mut request = task::sized("unpack", effort, decode).await?;
         (request.trace, request.priority) = (trace, priority);

@@ -37,19 +37,20 @@ pub(super) fn decode(
     stateful: bool,
     budget: &Budget,
 ) -> Result<InferRequest> {
-    let mut special = SpecialInputs::default();
-    if stateful {
+    let special = stateful.then(|| {
         let id = message.inputs.remove(SEQUENCE_ID);
-        special.id = id.map(|tensor| decode_special(&tensor, &tensor.uint64_val));
         let control = message.inputs.remove(CONTROL_INPUT);
-        special.control = control.map(|tensor| decode_special(&tensor, &tensor.uint32_val));
-    }
+        Box::new(SpecialInputs {
+            id: id.map(|tensor| decode_special(&tensor, &tensor.uint64_val)),
+            control: control.map(|tensor| decode_special(&tensor, &tensor.uint32_val)),
+        })
+    });
     let inputs = message
         .inputs
         .into_iter()
         .map(|(name, tensor)| decode_input(name, tensor, budget))
         .collect::<Result<_>>()?;
-    Ok(InferRequest {
+    let mut request = InferRequest {
         id: String::new(),
         parameters: Parameters::new(),
         inputs,
@@ -63,7 +64,9 @@ pub(super) fn decode(
         marks_final: false,
         owner: None,
         texts: None,
-    })
+    };
+    request.charge_texts(budget)?;
+    Ok(request)
 }
 
 /// Reads a special input: its value is in the one field where the protocol puts it, whatever

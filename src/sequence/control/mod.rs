@@ -99,11 +99,12 @@ impl Echo {
 /// Fails with the first error, in the order that clients know.
 pub fn take(request: &mut InferRequest) -> Result<(SequenceCommand, Echo)> {
     let inputs = &mut request.inputs;
-    let mut read = |special: &mut Option<Special>, name, dtype, what, field| {
-        let special = special.take().or_else(|| take_input(inputs, name, dtype));
+    let mut read = |special: Option<Special>, name, dtype, what, field| {
+        let special = special.or_else(|| take_input(inputs, name, dtype));
         special.map_or(Ok(0), |input| value(&input, name, what, field))
     };
-    let SpecialInputs { id, control } = &mut request.special;
+    let special = request.special.take();
+    let SpecialInputs { id, control } = special.map_or_else(SpecialInputs::default, |it| *it);
     let id = read(id, SEQUENCE_ID, DataType::U64, "sequence id", "uint64_val")?;
     let what = "sequence control input";
     let (starts, ends) = match read(control, CONTROL_INPUT, DataType::U32, what, "uint32_val")? {

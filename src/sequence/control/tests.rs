@@ -247,10 +247,10 @@ fn what_a_protocol_has_in_a_form_of_its_own_comes_first() {
         value,
     };
     let mut request = InferRequest {
-        special: SpecialInputs {
+        special: Some(Box::new(SpecialInputs {
             id: Some(special(Some(3))),
             control: Some(special(None)),
-        },
+        })),
         ..InferRequest::default()
     };
     let error = take(&mut request).unwrap_err().to_string();
@@ -258,8 +258,10 @@ fn what_a_protocol_has_in_a_form_of_its_own_comes_first() {
         error,
         "Could not find sequence control input in expected tensor proto field uint32_val"
     );
-    request.special.id = Some(special(Some(3)));
-    request.special.control = Some(special(Some(1)));
+    request.special = Some(Box::new(SpecialInputs {
+        id: Some(special(Some(3))),
+        control: Some(special(Some(1))),
+    }));
     let (command, echo) = take(&mut request).unwrap();
     let start = SequenceCommand {
         id: 3,

@@ -12,9 +12,7 @@ use super::regions::{self, RegionReader};
 use crate::{
     error::{Error, Result},
     frontends::json_numbers::{JsonError, no_object, reason},
-    request::{
-        Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters, SpecialInputs,
-    },
+    request::{Data, Declared, Dialect, InferRequest, InputTensor, Parameter, Parameters},
     sequence::{CONTROL_INPUT, SEQUENCE_ID},
     tensor::{DataType, byte_size},
 };
@@ -82,7 +80,7 @@ pub(super) fn decode(
         outputs: wishes.listed.iter().map(|(name, _)| name.clone()).collect(),
         raw_mismatch: None,
         dialect: Dialect::KServe,
-        special: SpecialInputs::default(),
+        special: None,
         regions: regions.finish(),
         trace: None,
         priority: None,
