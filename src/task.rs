@@ -261,7 +261,7 @@ pub fn sized<T: Send + 'static>(
     }
 }
 
-/// The most bytes that are parsed, packed or written at once. An estimate, not measured: JSON is
+/// Maximum number of bytes that are parsed, packed or written at once. An estimate, not measured: JSON is
 /// the slowest of them, and at 100 MB/s this would take 600 microseconds.
 const MAX_AT_ONCE: usize = 1 << 16;
 

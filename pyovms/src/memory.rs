@@ -33,7 +33,8 @@ const ARENA: usize = 4 << 20;
 /// Blocks from this size on have an arena of their own, which ends with them.
 const LARGE: usize = 1 << 20;
 
-/// The most bytes in large blocks that are free and kept for the next tensors: pages that are there need not be made.
+/// Maximum number of bytes in large blocks that are free and kept for the next tensors: pages that are there need not
+/// be made.
 const MAX_SPARE: usize = 64 << 20;
 
 /// Number of forks between the process that this code began in and this one.

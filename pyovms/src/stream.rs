@@ -21,13 +21,13 @@ use rustix::net::{
 /// Bytes before a message.
 const PREFIX: usize = 4;
 
-/// The most bytes of a message: far more than any that either side makes.
+/// Maximum size of a message in bytes: far more than any that either side makes.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// The most bytes that are read at a time.
+/// Maximum number of bytes that are read at a time.
 const MAX_READ: usize = 64 << 10;
 
-/// The most descriptors that are received at a time.
+/// Maximum number of descriptors that are received at a time.
 const MAX_DESCRIPTORS: usize = 8;
 
 /// Messages that were received in part.

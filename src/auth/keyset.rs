@@ -19,7 +19,7 @@ use crate::https::{self, CertificatesError};
 /// The largest key set that is read, in bytes.
 const MAX_SET: usize = 1 << 20;
 
-/// The most keys of a set that are used.
+/// Maximum number of keys of a set that are used.
 const MAX_KEYS: usize = 256;
 
 /// Time limit for fetching a key set from a server.

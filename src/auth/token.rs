@@ -15,7 +15,7 @@ use super::{
 /// The longest token that is looked at, in bytes.
 pub(super) const MAX_TOKEN: usize = 16 << 10;
 
-/// The most keys that a signature is tried with, where a token does not name its own.
+/// Maximum number of keys that a signature is tried with, where a token does not name its own.
 const MAX_TRIED: usize = 8;
 
 /// Seconds that the clocks of an issuer and of this machine may differ.

@@ -18,13 +18,13 @@ use crate::{
     tensor::{ShapeText, Tensor, TensorMap, byte_size, named},
 };
 
-/// The most entries of an array that are believed.
+/// Maximum number of entries of an array that are believed.
 const MAX_ENTRIES: c_int = 4096;
 
 /// Expected number of entries in errors about [`MAX_ENTRIES`].
 pub(super) const EXPECTED_ENTRIES: &str = "1 to 4096";
 
-/// The most dimensions that are believed, as many as NumPy allows. A library that gives more has
+/// Maximum number of dimensions that are believed, as many as NumPy allows. A library that gives more has
 /// left the number uninitialized.
 const MAX_DIMS: u64 = 64;
 

@@ -9,7 +9,7 @@ use super::{
     scene::{Route, Scene},
 };
 
-/// The most columns of a diagram.
+/// Maximum number of columns of a diagram.
 const MAX_COLUMNS: usize = 140;
 
 /// Pixels of a column and of a line; monospaced letters are narrower.

@@ -15,7 +15,7 @@ pub const WIDTH: usize = 80;
 /// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// The most columns of a diagram.
+    /// Maximum number of columns of a diagram.
     pub width: usize,
     /// Restricts diagrams to the characters of ASCII.
     pub ascii: bool,

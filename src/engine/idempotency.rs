@@ -8,7 +8,7 @@ use crate::{
 /// The request parameter that has an idempotency key.
 const KEY: &str = "idempotency_key";
 
-/// The most bytes of a key.
+/// Maximum size of a key in bytes.
 const MAX_KEY_LEN: usize = 256;
 
 /// Takes the idempotency key out of the parameters of a request.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     access::Note,
-    expand::{expand, too_large},
+    expand::{MAX_QUERY, expand, too_large},
     gather::Gather,
 };
 use crate::{
@@ -27,19 +27,16 @@ use crate::{
 /// Memory of a request over HTTP/1 before it has a body: its head and its futures.
 const CALL: usize = 4 << 10;
 
-/// Maximum size of a message or body that is no inference; its strings are names, and it is read where it has come.
-pub(super) const MAX_QUERY: usize = 4 << 20;
-
-/// The longest pause within a body, whatever the flags say: what is added to now has to be a time.
+/// Maximum pause within a body, whatever the flags say: what is added to now has to be a time.
 const MAX_PAUSE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Bounds of received bodies, and the budget that all that is received, queued, and answered is charged to: for
 /// all connections of both protocols together.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// The most bytes of one message or body.
+    /// Maximum size of one message or body in bytes.
     pub(super) message_size: usize,
-    /// The longest pause within a body.
+    /// Maximum pause within a body.
     pub(super) pause: Duration,
     /// Bytes a second that a sender has to manage; 0 for any.
     pub(super) rate: u64,
@@ -385,7 +382,7 @@ mod tests {
         };
         let large = Full::from(vec![b' '; MAX_QUERY + 1]);
         let error = read(&parts(None), large, &intake.of_query()).await;
-        insta::assert_snapshot!(error.unwrap_err(), @"request body is larger than 4194304 bytes; see --max-message-size");
+        insta::assert_snapshot!(error.unwrap_err(), @"request body is larger than 4194304 bytes, the maximum of requests other than inference");
         let most = Full::from(vec![b' '; MAX_QUERY]);
         assert!(read(&parts(None), most, &intake.of_query()).await.is_ok());
     }

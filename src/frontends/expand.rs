@@ -13,6 +13,9 @@ use crate::{
     task,
 };
 
+/// Maximum size of a message or body that is no inference; its strings are names, and it is read where it has come.
+pub(super) const MAX_QUERY: usize = 4 << 20;
+
 /// Bytes that are expanded at once, of a body that has no more; the rest elsewhere.
 const AT_ONCE: usize = 16 << 10;
 
@@ -57,10 +60,13 @@ static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
 
 /// The error of a body that is larger than it may be.
 pub(super) fn too_large(limit: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!("request body is larger than {limit} bytes; see --max-message-size"),
-    )
+    let text = match limit {
+        MAX_QUERY => format!(
+            "request body is larger than {limit} bytes, the maximum of requests other than inference"
+        ),
+        limit => format!("request body is larger than {limit} bytes; see --max-message-size"),
+    };
+    Error::new(ErrorKind::TooLarge, text)
 }
 
 /// A body that is being expanded, a piece at a time.

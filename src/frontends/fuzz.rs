@@ -34,7 +34,7 @@ use crate::{
     trace::check_headers,
 };
 
-/// The most bytes of a message or body.
+/// Maximum size of a message or body in bytes.
 const MAX_MESSAGE: usize = 1 << 18;
 
 /// Hosts of a server that listens on a loopback address.

@@ -17,7 +17,7 @@ use crate::{
 /// Pieces below this size are copied together: each would keep the buffer in which it was received.
 const SMALL: usize = 4 << 10;
 
-/// The most that small pieces are copied into one buffer, which is then a piece.
+/// Maximum size of a buffer that small pieces are copied into, which is then a piece.
 const MAX_TAIL: usize = 64 << 10;
 
 /// Messages longer than this are copied as they come: pieces kept until the last one arrives would

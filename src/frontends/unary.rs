@@ -23,14 +23,8 @@ use prost::{
 use tonic::{Code, Status};
 
 use super::{
-    access,
-    body::{BodyLimits, MAX_QUERY},
-    deadline,
-    guard::Access,
-    messages::Reader,
-    priority,
-    received::Received,
-    weight::Kind,
+    access, body::BodyLimits, deadline, expand::MAX_QUERY, guard::Access, messages::Reader,
+    priority, received::Received, weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},

@@ -19,7 +19,7 @@ const CASES: u32 = 1500;
 /// The seed of a test.
 const SEED: u64 = 0x6f76_6d73;
 
-/// The most bytes of an input.
+/// Maximum size of an input in bytes.
 const MAX_INPUT: usize = 16 << 10;
 
 /// Pieces that matter to some parser.

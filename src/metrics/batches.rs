@@ -16,8 +16,8 @@ use super::{
     statistics::{Executions, Stage, Statistics},
 };
 
-/// The most rows that have a count of their own; since clients choose the numbers, larger ones are counted with the next
-/// power of two.
+/// Maximum number of rows that have a count of their own; since clients choose the numbers, larger ones are counted
+/// with the next power of two.
 const MAX_EXACT_ROWS: usize = 1024;
 
 /// A batch that has run, or a request of several rows alone.

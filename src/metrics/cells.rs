@@ -44,7 +44,7 @@ pub(super) const fn place(origin: RequestOrigin) -> usize {
     origin.api as usize * 2 + origin.interface as usize
 }
 
-/// The most shards; each has about 2 KB for each version of a model.
+/// Maximum number of shards; each has about 2 KB for each version of a model.
 const MAX_SHARDS: usize = 16;
 
 /// As many as there are cores: more threads than that do not run at once.

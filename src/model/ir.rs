@@ -11,7 +11,7 @@ use quick_xml::{Reader, events::Event};
 use super::repository::ModelFiles;
 use crate::{openvino::xml_attribute as attribute, tensor::Layout};
 
-/// The most elements within elements. The runtime writes about ten; every one more costs time for each that follows, and
+/// Maximum depth of elements. The runtime writes about ten; every one more costs time for each that follows, and
 /// the tree of notes is as deep.
 const MAX_DEPTH: usize = 64;
 

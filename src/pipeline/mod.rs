@@ -52,5 +52,5 @@ pub use trace::{DecodingTrace, NodeTrace, PipelineWatch, Trace, critical_path};
 #[cfg(test)]
 mod tests;
 
-/// The most parts that a node's outputs are split into.
+/// Maximum number of parts that a node's outputs are split into.
 pub const MAX_SHARDS: usize = 10_000;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// The most sessions of one request: parts of parts, which may be more than any one demultiplexer
+/// Maximum number of sessions of one request: parts of parts, which may be more than any one demultiplexer
 /// gives.
 pub const MAX_SESSIONS: usize = 1 << 20;
 

@@ -118,7 +118,7 @@ impl Raised {
 const BESIDE: &str = "a relative path begins at the folder where the server was started, and this file is beside the \
                       handler: open `os.path.join(kwargs[\"base_path\"], NAME)`";
 
-/// The most characters that an error quotes of a name or datatype that a handler gave.
+/// Maximum number of characters that an error quotes of a name or datatype that a handler gave.
 const MAX_NAME_LEN: usize = 200;
 
 /// Cuts the end off a long text that a handler gave as a name or the like, for an error.

@@ -31,7 +31,7 @@ use crate::{
 /// Sets that a generator may be ahead of those who take them.
 const AHEAD: u32 = 64;
 
-/// The most bytes of a set for that; larger ones are given one at a time.
+/// Maximum size of a set for that in bytes; larger ones are given one at a time.
 const MAX_SET_BYTES: usize = 64 << 10;
 
 /// Use of a handler by one run of a graph, in one worker; closed with it.

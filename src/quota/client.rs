@@ -35,7 +35,7 @@ const HOLD: Duration = Duration::from_secs(1);
 /// Refusals in a second that are answered at once, of clients whose rate has no limit.
 const USUAL_PATIENCE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
-/// The most refusals of a client that are held back; further ones are answered at once.
+/// Maximum number of refusals of a client that are held back; further ones are answered at once.
 const MAX_DELAYED: u32 = 16_384;
 
 /// Requests that were refused: by the name of the identity, which is empty for addresses, and by limit.

@@ -3,7 +3,7 @@
 use super::stream::{ScaffoldStream, joined};
 use crate::tensor::DataType;
 
-/// The most values that are written out.
+/// Maximum number of values that are written out.
 const MAX_VALUES: i64 = 6;
 
 /// A tensor to try an input with.

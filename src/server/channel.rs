@@ -15,7 +15,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Time that it has to answer that.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The most bytes of the headers of a call, as HTTP/2 counts them; that of gRPC's own libraries.
+/// Maximum size of the headers of a call in bytes, as HTTP/2 counts them; that of gRPC's own libraries.
 const MAX_METADATA: u32 = 8 << 10;
 
 /// The settings of a connection.

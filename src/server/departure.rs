@@ -21,10 +21,11 @@ use super::io_timeout::ConnectionState;
 /// The interim answer, which a client that is still there passes over.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The most bytes that are read ahead of the parser: a further request, which comes from a client that is there.
+/// Maximum number of bytes that are read ahead of the parser: a further request, which comes from a client that is
+/// there.
 const MAX_AHEAD: usize = 512;
 
-/// The most looks between two interim answers; there are twice as many each time.
+/// Maximum number of checks between two interim answers; there are twice as many each time.
 const MAX_PAUSE: u32 = 32;
 
 /// An HTTP/1 connection that notices when its client leaves before the answer.

@@ -25,7 +25,7 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 /// Maximum time from when the server stops.
 const MAX_TIME_AT_STOP: Duration = Duration::from_millis(100);
 
-/// The most that is thrown away: the rest of a body as large as the largest that is taken unless a
+/// Maximum amount that is thrown away: the rest of a body as large as the largest that is taken unless a
 /// flag says otherwise.
 const MAX_DISCARDED: usize = 1 << 30;
 

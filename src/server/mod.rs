@@ -124,7 +124,7 @@ async fn open_store(
 const STORE_WITHOUT_MODEL: &str = "no model uses --sequence-store: none is stateful, which takes --stateful, or \
      \"stateful\": true in a configuration file";
 
-/// The most names that a warning has.
+/// Maximum number of names that a warning has.
 const MAX_NAMED: usize = 3;
 
 /// Returns the warning that readiness means little, if nothing at all could be loaded. Nothing may be meant to come

@@ -22,7 +22,8 @@ use crate::{frontends::access::Peer, tls};
 /// again as often.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The most connections that are taken from the system's queue at the end; it holds no more unless it was set to.
+/// Maximum number of connections that are taken from the system's queue at the end; it holds no more unless it was set
+/// to.
 const MAX_WAITING: usize = 4096;
 
 /// An open port or Unix socket.

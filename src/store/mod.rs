@@ -63,7 +63,7 @@ pub struct NewSequence<'a> {
     pub id: u64,
     /// Idempotency key of the request, if it has one.
     pub key: Option<&'a str>,
-    /// The most sequences of the model at once.
+    /// Maximum number of sequences of the model at once.
     pub limit: u32,
     /// Allows steps to be answered before they are stored.
     pub ahead: bool,

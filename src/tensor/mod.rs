@@ -25,7 +25,7 @@ pub use layout::{Layout, LayoutError};
 pub use shape::{Dim, PartialShape, ShapeText, elements};
 pub use transpose::transpose;
 
-/// The most axes of a tensor of a file or of another server: as many as NumPy has.
+/// Maximum number of axes of a tensor of a file or of another server: as many as NumPy has.
 pub const MAX_RANK: usize = 64;
 
 /// A tensor: elements in row-major order, little endian, tightly packed.

@@ -138,7 +138,7 @@ fn write_list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, dims: &[T]) -> fmt::R
     f.write_str(")")
 }
 
-/// The most rows of nothing: what goes through a tensor comes by each of them, and no bytes bound
+/// Maximum number of rows of an empty tensor: what goes through a tensor comes by each of them, and no bytes bound
 /// their number.
 const MAX_EMPTY: usize = 1 << 20;
 

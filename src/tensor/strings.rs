@@ -14,7 +14,7 @@ pub const PREFIX: usize = 4;
 /// Suffix of the name of a UINT8 output whose rows are strings.
 const NAME_END: &str = "_string";
 
-/// The most bytes of strings that are padded to rows: 1 GiB, which clients of model servers know.
+/// Maximum size in bytes of strings that are padded to rows: 1 GiB, which clients of model servers know.
 const MAX_PADDED: usize = 1 << 30;
 
 /// A list of strings whose framing has been checked.

@@ -14,7 +14,7 @@ use crate::{
     message::{Contents, MAX_INLINE, Tensor},
 };
 
-/// The most views of views that are followed.
+/// Maximum number of views of views that are followed.
 const MAX_DEPTH: usize = 8;
 
 /// Creates the object of a tensor that has come.

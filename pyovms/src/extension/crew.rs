@@ -22,7 +22,8 @@ pub(super) const LONG: Duration = Duration::from_millis(1);
 /// Time for which the watch goes on without a call.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// The most threads: the server has 1024 calls in flight at most, beside which the socket is read and states are ended.
+/// Maximum number of threads: the server has 1024 calls in flight at most, beside which the socket is read and states
+/// are ended.
 const MAX_THREADS: usize = 1024 + 64;
 
 /// Replies that are sent while calls wait, so that the server goes on with them meanwhile.

@@ -4,10 +4,10 @@ use pyo3::{prelude::*, types::PyAny};
 
 use crate::message::{Misfit, Raised};
 
-/// The most characters of a message to clients.
+/// Maximum number of characters of a message to clients.
 const MAX_MESSAGE: usize = 4096;
 
-/// The most characters of a traceback in the log.
+/// Maximum number of characters of a traceback in the log.
 const MAX_TRACEBACK: usize = 32_768;
 
 /// Objects of `pyovms.loading`.

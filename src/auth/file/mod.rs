@@ -27,7 +27,7 @@ use crate::{diagnostic::Diagnostic, error::nearest};
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The most names of servables that a finding shows.
+/// Maximum number of names of servables that a finding shows.
 const MAX_SHOWN: usize = 5;
 
 /// Settings of the server that the file has to go with.

@@ -18,7 +18,7 @@ use crate::{
     tensor::{Tensor, npy},
 };
 
-/// The most that is read of standard input: more than a request may have, as JSON.
+/// Maximum amount of standard input that is read: more than a request may have, as JSON.
 const MAX_OF_STDIN: u64 = 4 << 30;
 
 /// Name of standard input in messages.

@@ -211,7 +211,7 @@ pub enum ValueProblem {
         width: u32,
         /// Height of the image.
         height: u32,
-        /// The most pixels.
+        /// Maximum number of pixels.
         most: u64,
     },
     /// The layout of an image does not fit the shape, or the shape shows none.

@@ -6,7 +6,7 @@ use super::{
     piped,
 };
 
-/// The most samples that are read of a stream at once.
+/// Maximum number of samples that are read of a stream at once.
 const MAX_SAMPLES: usize = 256;
 
 /// A sound, as a file and as a stream. There are never more samples than bytes.

@@ -9,7 +9,7 @@ use glob::MatchOptions;
 
 use super::{Argument, ElementSource, InputError};
 
-/// The most files of a pattern: more images than a request of 2 GiB has room for.
+/// Maximum number of files of a pattern: more images than a request of 2 GiB has room for.
 const MAX_FILES: usize = 4096;
 
 /// Matches as shells do: names that begin with a dot are left out.

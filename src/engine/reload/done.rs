@@ -31,10 +31,10 @@ impl Done {
     }
 }
 
-/// The most errors that an answer has.
+/// Maximum number of errors that an answer has.
 const MAX_ERRORS: usize = 16;
 
-/// The most bytes of one of them.
+/// Maximum size of one of them in bytes.
 const MAX_ERROR_LEN: usize = 1024;
 
 /// Answer to a client that asked for a pass. `is_silent` leaves out what Python may have raised.

@@ -14,7 +14,7 @@ use tokio::{
 use super::served::Trigger;
 use crate::{python::HandlerLoad, task::Task};
 
-/// The most loads at once, but for those that take long.
+/// Maximum number of loads at once, but for those that take long.
 const MAX_LOADS: usize = 8;
 
 /// Time after which a load takes long: others begin beside it, and the watcher goes on without it.

@@ -39,7 +39,7 @@ const MANAGEMENT: [&str; 11] = [
     "/v2/cudasharedmemory",
 ];
 
-/// The most characters of a header that an error repeats.
+/// Maximum number of characters of a header that an error repeats.
 const MAX_REPEATED: usize = 200;
 
 /// Checks that a request says once whom it is for, with one `Host` (RFC 9112, 3.2). HTTP/1.0 has no such header.

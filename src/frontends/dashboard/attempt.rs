@@ -13,7 +13,7 @@ use crate::{
     tensor::{DataType, Dim},
 };
 
-/// The most elements that a line writes out.
+/// Maximum number of elements that a line writes out.
 const MAX_WRITTEN: usize = 64;
 
 /// Placeholder for a text.

@@ -14,13 +14,13 @@ use crate::{
     task,
 };
 
-/// The most nodes of what is drawn: nobody finds anything in more, and they take long.
+/// Maximum number of nodes of what is drawn: nobody finds anything in more, and they take long.
 const MAX_NODES: usize = 400;
 
-/// The most lines between them.
+/// Maximum number of lines between them.
 const MAX_EDGES: usize = 2000;
 
-/// The most drawings that are kept.
+/// Maximum number of drawings that are kept.
 const MAX_KEPT: usize = 64;
 
 /// The drawings that were made.

@@ -27,10 +27,10 @@ const MAX_VERSIONS: usize = 20;
 /// Maximum number of inputs, and of outputs, that are shown.
 const MAX_TENSORS: usize = 64;
 
-/// The most bytes of a text about a failure.
+/// Maximum size of a text about a failure in bytes.
 const MAX_FAILURE_LEN: usize = 2048;
 
-/// The most bytes of one at the top of the page.
+/// Maximum size of one at the top of the page in bytes.
 pub(super) const MAX_NOTICE_LEN: usize = 300;
 
 /// A servable.
@@ -123,7 +123,7 @@ pub(super) struct Runs {
     pub(super) device: String,
     pub(super) slots: usize,
     pub(super) streams: u32,
-    /// The most sequences, if it is stateful and there is a most.
+    /// Maximum number of sequences, if it is stateful and has one.
     pub(super) sequences: Option<u32>,
 }
 

@@ -85,10 +85,10 @@ impl JsonError {
     }
 }
 
-/// The most lists within lists of a tensor. None has as many dimensions.
+/// Maximum depth of lists in a tensor. None has as many dimensions.
 const MAX_DEPTH: usize = 128;
 
-/// The most lists and objects within one another of anything: a tensor, and what it is in.
+/// Maximum depth of lists and objects of anything: a tensor, and what it is in.
 const MAX_OPEN: usize = MAX_DEPTH + 8;
 
 /// Returns the error of a body that is no JSON or no object; `None` if it is an object, or too deep to be looked at,

@@ -36,7 +36,7 @@ const SCALES: [f64; 45] = [
     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// The most digits that fit in a `u64` whatever they are.
+/// Maximum number of digits that fit in a `u64` whatever they are.
 const MAX_DIGITS: usize = 19;
 
 /// Bytes that hold what is looked at of a plain number: a sign, nineteen digits, a point, two times eight bytes, and more.
@@ -311,7 +311,7 @@ fn leading_digits(text: &[u8]) -> (u64, usize) {
     (first * TENS[more] + second, count + more)
 }
 
-/// The most digits with which the next eight bytes are not looked at. A shortest single has seven or more.
+/// Maximum number of digits with which the next eight bytes are not looked at. A shortest single has seven or more.
 const MAX_SHORT: usize = 5;
 
 /// Powers of ten up to that of sixteen digits.

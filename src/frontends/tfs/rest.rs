@@ -41,7 +41,7 @@ pub(in crate::frontends) const OF_A_SEQUENCE: &str = "GET, HEAD, PUT, DELETE, OP
 /// Number of sequences of a list, unless its query sets another one.
 const USUAL_SEQUENCES: usize = 1000;
 
-/// The most sequences of a list.
+/// Maximum number of sequences of a list.
 const MAX_SEQUENCES: usize = 10_000;
 
 /// Estimated bytes of a sequence in a list, for the decision where to write it. Not measured.

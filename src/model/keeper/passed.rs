@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Keeper, LiveState, Version, count};
 use crate::{error::Result, model::cleaner, store::OwnedSequence};
 
-/// The most sequences of a version that the store is asked about at a time; of more it is some, others the next time.
+/// Maximum number of sequences of a version that the store is asked about at a time; of more it is some, others the
+/// next time.
 const MAX_SEQUENCES: usize = 1024;
 
 impl Keeper {

@@ -4,7 +4,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::store::StoredAnswer;
 
-/// The most keys that are known.
+/// Maximum number of keys that are known.
 const MAX_KEYS: usize = 32;
 
 /// Bytes of the hash of a key. The hash is the same in every build, since servers of several share a store.

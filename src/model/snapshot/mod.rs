@@ -19,7 +19,7 @@ use crate::{
 /// The format of the files; another number for one that older servers cannot read.
 const FORMAT: &str = "1";
 
-/// The most bytes of a header, which takes some times as many once it is read.
+/// Maximum size in bytes of a header, which takes some times as many once it is read.
 const MAX_HEADER_LEN: u64 = 1 << 20;
 
 /// Key of the checksum.

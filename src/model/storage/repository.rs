@@ -21,7 +21,7 @@ use crate::{
     task,
 };
 
-/// The most files of a version folder that make its identity; a model has a few, a `SavedModel` some
+/// Maximum number of files of a version folder that make its identity; a model has a few, a `SavedModel` some
 /// dozens.
 const MAX_FILES: usize = 10_000;
 

@@ -26,7 +26,7 @@ use crate::{
     trace::{TraceContext, TraceSpan},
 };
 
-/// The most runs of all custom nodes together: half of the threads for work that blocks, so that
+/// Maximum number of runs of all custom nodes together: half of the threads for work that blocks, so that
 /// those that never end leave the others to the rest of the server.
 static ALL_CUSTOM: Semaphore = Semaphore::const_new(256);
 

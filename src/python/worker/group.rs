@@ -48,12 +48,12 @@ const LAST_DEATH: usize = 3;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The longest pause before a worker restarts.
+/// Maximum pause before a worker restarts.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Settings of all workers of the server.
 pub(in crate::python) struct Common {
-    /// The most calls of a handler, and of all handlers of a graph or pipeline.
+    /// Maximum number of calls of a handler, and of all handlers of a graph or pipeline.
     pub(in crate::python) per_handler: AtomicUsize,
     pub(in crate::python) per_group: AtomicUsize,
     /// The terminal of this process, if workers have that.

@@ -27,7 +27,7 @@ pub struct WorkerOptions {
     pub environment: Option<PythonEnvironment>,
     /// Longest time of a call in milliseconds, after which its worker is killed; 0 is no limit.
     pub timeout_ms: Option<u64>,
-    /// The most bytes of the address space of a worker; 0 is no limit.
+    /// Maximum size of the address space of a worker in bytes; 0 is no limit.
     pub memory_limit: Option<u64>,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn settle(limit: Duration) {
         .wait_while_for(&mut OPEN.0.lock(), |open| *open > 0, limit);
 }
 
-/// The most bytes of a line; a longer one is cut into several.
+/// Maximum size of a line in bytes; a longer one is cut into several.
 const MAX_LINE: u64 = 16 << 10;
 
 /// Before and behind the name of a node, where a line begins with one.

@@ -28,13 +28,13 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Time between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The most bytes that a worker can write; it writes 100 frames of 100 threads at most.
+/// Maximum number of bytes that a worker can write; it writes 100 frames of 100 threads at most.
 const MAX_BYTES: u64 = 512 << 10;
 
-/// The most lines in the log.
+/// Maximum number of lines in the log.
 const MAX_LINES: usize = 40;
 
-/// The most places of a handler that are named.
+/// Maximum number of places of a handler that are named.
 const MAX_PLACES: usize = 3;
 
 /// The end of what is written: the outermost frame of the oldest thread, which is the last one.

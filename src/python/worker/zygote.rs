@@ -33,7 +33,7 @@ use crate::task;
 /// The descriptor of the socket in the process.
 const DESCRIPTOR: i32 = 3;
 
-/// The most bytes of a message.
+/// Maximum size of a message in bytes.
 const MAX_MESSAGE: usize = 4096;
 
 /// Time that workers have to end by themselves once nothing is asked of them any more: they print what has no line end
@@ -52,9 +52,9 @@ pub(super) struct Request<'a> {
     pub(super) stacks: BorrowedFd<'a>,
     /// Destination of its output; without, it has the terminal of this process.
     pub(super) streams: Option<[BorrowedFd<'a>; 2]>,
-    /// The most bytes of its address space.
+    /// Maximum size of its address space in bytes.
     pub(super) memory_limit: Option<u64>,
-    /// The most bytes that it may share with the server.
+    /// Maximum number of bytes that it may share with the server.
     pub(super) shared_limit: u64,
 }
 

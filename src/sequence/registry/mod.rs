@@ -41,9 +41,9 @@ pub enum SequenceRefusal {
 /// The bounds that an instance of a model sets.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// The most sequences at once.
+    /// Maximum number of sequences at once.
     pub sequences: u32,
-    /// The most requests that wait for a turn at once.
+    /// Maximum number of requests that wait for a turn at once.
     pub waiting: usize,
 }
 

@@ -30,8 +30,8 @@ use super::{
 };
 use crate::{error::chain, task};
 
-/// The most work on files at once, so that there are threads for all else if it hangs, as on a mount that does not
-/// answer.
+/// Maximum amount of work on files at once, so that there are threads for all else if it hangs, as on a mount that does
+/// not answer.
 const MAX_AT_ONCE: usize = 64;
 
 /// A folder of records, of one server at a time.

@@ -53,7 +53,7 @@ const MAX_ENDED_TIME: Duration = Duration::from_secs(300);
 /// The first pause before another look at a sequence that its owner still has, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// The most sequences that one script looks at, which takes Redis 0.14 ms, so that it holds up no others.
+/// Maximum number of sequences that one script looks at, which takes Redis 0.14 ms, so that it holds up no others.
 const MAX_SEQUENCES: usize = 256;
 
 /// A script behind what all of them begin with.

@@ -66,7 +66,7 @@ pub enum DecodeError {
     Scans,
 }
 
-/// The most times that a JPEG may go over the image. A scan can be a few bytes and cost time for
+/// Maximum number of times that a JPEG may go over the image. A scan can be a few bytes and cost time for
 /// every pixel; programs that write JPEG make about ten.
 const MAX_SCANS: usize = 500;
 

@@ -22,10 +22,10 @@ use crate::{budget::Budget, error::Error};
 
 pub use self::decode::{DecodeError, decode};
 
-/// The most bytes of one tensor of images: 1 GiB, which is also the default for messages.
+/// Maximum size of one tensor of images in bytes: 1 GiB, which is also the default for messages.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// The most pixels that an encoded image may have.
+/// Maximum number of pixels that an encoded image may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PixelLimit(pub u64);
 

@@ -71,7 +71,7 @@ pub fn read(file: &Bytes) -> Result<Tensor> {
     Tensor::new(kind.dtype(), header.shape, data).map_err(refused)
 }
 
-/// The most bytes that the arrays of an archive have together: no message of gRPC has more.
+/// Maximum number of bytes that the arrays of an archive have together: no message of gRPC has more.
 pub const MAX_ARCHIVE: u64 = 2 << 30;
 
 /// Reads the arrays of a `.npz` archive, in the order of the archive.

@@ -158,7 +158,7 @@ fn a_body_that_is_no_inference_has_a_bound_of_its_own() {
         "/v2/systemsharedmemory/region/r/register",
     ] {
         let error = post(&server, path, &body).error();
-        let expected = "413: request body is larger than 4194304 bytes; see --max-message-size";
+        let expected = "413: request body is larger than 4194304 bytes, the maximum of requests other than inference";
         assert_eq!(error, expected, "{path}");
     }
 }

@@ -11,7 +11,7 @@ use crate::client::{
     message::ModelMetadata,
 };
 
-/// The most bytes that are read of the files of many requests.
+/// Maximum number of bytes that are read of the files of many requests.
 pub const MAX_OF_FILES: u64 = 1 << 30;
 
 /// Inputs of one of several requests.

@@ -12,7 +12,7 @@ use crate::{
     openvino::LoadOptions,
 };
 
-/// The most passes of the watcher between two tries of a load that fails and of which nothing
+/// Maximum number of passes of the watcher between two tries of a load that fails and of which nothing
 /// has changed.
 const MAX_PAUSE: u32 = 32;
 

@@ -16,7 +16,7 @@ const ROWS_RANGE: (u64, u64) = (2, 1024);
 const DELAY: &str = "dynamic_batching.max_queue_delay_microseconds";
 const MAX_DELAY: u64 = 1_000_000;
 
-/// The most instances that are taken over.
+/// Maximum number of instances that are taken over.
 const MAX_INSTANCES: u32 = 1024;
 
 /// Settings of a `config.pbtxt` in terms of a configuration file.

@@ -41,7 +41,7 @@ use crate::{budget::Budget, python::error::HandlerError, task::Task};
 /// Time after which a call that has not ended is worth a warning; it comes after twice of it at the latest.
 const LONG: Duration = Duration::from_secs(5);
 
-/// The most calls of a worker that have not ended: those whose clients have left are among them.
+/// Maximum number of calls of a worker that have not ended: those whose clients have left are among them.
 const MAX_CALLS: usize = 1024;
 
 /// A link to a worker that lives.

@@ -29,11 +29,11 @@ use crate::{
 /// then leaves it to one instruction.
 const PIECE: usize = 1 << 20;
 
-/// The most arenas of a worker at once: each is a mapping, of which Linux lets a process have 65530.
+/// Maximum number of arenas of a worker at once: each is a mapping, of which Linux lets a process have 65530.
 const MAX_ARENAS: usize = 4096;
 
-/// The most bytes in arenas of a worker at once, as a multiple of the budget, and where that is less. Results that are on
-/// their way, and what the worker keeps for the next ones, are no use of the budget yet.
+/// Maximum number of bytes in arenas of a worker at once, as a multiple of the budget, and where that is less. Results
+/// that are on their way, and what the worker keeps for the next ones, are no use of the budget yet.
 const MAX_SHARE: usize = 4;
 const LEAST_SHARE: usize = 512 << 20;
 
