@@ -19,6 +19,8 @@
 //! a graph has an instance of it ([`graph_stream`]).
 
 use std::{
+    future,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::Duration,
@@ -214,15 +216,23 @@ impl Each {
         let sender = self.sender.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        let place = Arc::clone(&arrival);
         let mut span = request.trace.as_ref().map(|trace| trace.span("message"));
         request.trace = span.as_ref().map(|span| span.context().clone());
-        let infer = arrival.run(async move {
-            let find = engine.find(&name, version?, origin);
-            let target = place.finds(&name, find).await?.arrived(place);
-            target.sent_by(&sender).infer(request).await
-        });
         Box::pin(async move {
+            let place = Arc::clone(&arrival);
+            let mut infer = pin!(async move {
+                let find = engine.find(&name, version?, origin);
+                let target = place.finds(&name, find).await?.arrived(place);
+                target.sent_by(&sender).infer(request).await
+            });
+            let infer = future::poll_fn(|context| {
+                let question = arrival.begin_poll();
+                let polled = infer.as_mut().poll(context);
+                if polled.is_pending() {
+                    arrival.waits(context, question);
+                }
+                polled
+            });
             let answer = match limit {
                 None => infer.await,
                 Some(limit) => tokio::time::timeout(limit, infer)

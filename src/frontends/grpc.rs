@@ -1,6 +1,11 @@
 //! The gRPC side: KServe, health and reflection behind one service.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use axum::http::{Request, Response};
 use bytes::{BufMut as _, BytesMut};
@@ -29,7 +34,7 @@ use crate::{
         tensorflow_serving::{model_service_server, prediction_service_server},
     },
     quota::CountedClient,
-    sequence::Line,
+    sequence::{Arrival, Line},
 };
 
 /// The largest question to health and reflection, in bytes; each names a service or a symbol.
@@ -225,7 +230,8 @@ impl GrpcService {
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
-        Box::pin(arrival.run(call.map(|response| Ok(response.map(GrpcBody::Left)))))
+        let call = call.map(|response| Ok(response.map(GrpcBody::Left)));
+        Box::pin(ListedCall { call, arrival })
     }
 
     /// Answers a call of health or reflection. One that may be a stream has a place and its charge until it
@@ -290,6 +296,29 @@ fn questions(reader: Reader, client: Option<Arc<CountedClient>>) -> tonic::body:
         Ok(Some((Frame::data(bytes.freeze()), (reader, client))))
     });
     tonic::body::Body::new(StreamBody::new(frames))
+}
+
+pin_project_lite::pin_project! {
+    /// An inference, which is listed among the calls of its connection while it waits.
+    struct ListedCall<F> {
+        #[pin]
+        call: F,
+        arrival: Arc<Arrival>,
+    }
+}
+
+impl<F: Future> Future for ListedCall<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let question = this.arrival.begin_poll();
+        let polled = this.call.poll(context);
+        if polled.is_pending() {
+            this.arrival.waits(context, question);
+        }
+        polled
+    }
 }
 
 /// Answers at once.

@@ -14,7 +14,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicU64, Ordering},
@@ -127,14 +127,6 @@ impl Call {
 }
 
 impl Arrival {
-    /// Runs the call, and lists it if it has to wait.
-    pub fn run<F: Future>(self: Arc<Self>, call: F) -> ArrivalRun<F> {
-        ArrivalRun {
-            call,
-            arrival: self,
-        }
-    }
-
     /// Records that the message is there.
     pub fn received(&self) {
         let new =
@@ -200,9 +192,18 @@ impl Arrival {
         }
     }
 
-    /// Notes that a poll of the call has ended in a wait. All that had come before `question` was
-    /// asked has been looked at.
-    fn waits(&self, context: &Context<'_>, question: u64) {
+    /// Begins a poll of the call; returns the latest question that this poll answers.
+    pub fn begin_poll(&self) -> u64 {
+        // Before the first wait nobody asks: those that come later are polled later.
+        match self.standing.load(Ordering::Relaxed) {
+            LISTED => self.line.lock().questions,
+            _ => 0,
+        }
+    }
+
+    /// Lists the call if it has to wait, after a poll that has ended in a wait. All that had come before `question`
+    /// was asked has been looked at.
+    pub fn waits(&self, context: &Context<'_>, question: u64) {
         match self.standing.load(Ordering::Relaxed) {
             NEW => {
                 return self.list(Phase::Receiving {
@@ -281,35 +282,6 @@ impl Arrival {
     }
 }
 
-pin_project_lite::pin_project! {
-    /// A call that is listed when it waits, see [`Arrival::run`].
-    pub struct ArrivalRun<F> {
-        #[pin]
-        call: F,
-        arrival: Arc<Arrival>,
-    }
-}
-
-impl<F: Future> Future for ArrivalRun<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        // Before the first wait nobody asks: those that come later are polled later.
-        let asked = this.arrival.standing.load(Ordering::Relaxed) == LISTED;
-        let question = if asked {
-            this.arrival.line.lock().questions
-        } else {
-            0
-        };
-        let polled = this.call.poll(context);
-        if polled.is_pending() {
-            this.arrival.waits(context, question);
-        }
-        polled
-    }
-}
-
 impl Drop for Arrival {
     fn drop(&mut self) {
         self.leave();
@@ -326,18 +298,36 @@ impl fmt::Debug for Arrival {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::{
+        future::{Future, poll_fn},
+        pin::pin,
+        sync::Arc,
+    };
 
     use futures::{FutureExt, poll};
 
-    use super::Line;
+    use super::{Arrival, Line};
+
+    /// Runs a call as the frontend does.
+    async fn run<F: Future>(arrival: Arc<Arrival>, call: F) -> F::Output {
+        let mut call = pin!(call);
+        poll_fn(|context| {
+            let question = arrival.begin_poll();
+            let polled = call.as_mut().poll(context);
+            if polled.is_pending() {
+                arrival.waits(context, question);
+            }
+            polled
+        })
+        .await
+    }
 
     #[tokio::test]
     async fn those_before_come_first_if_they_are_whole_and_for_the_same_model() {
         let line = Line::default();
         let (first, second, other) = (line.arrive(), line.arrive(), line.arrive());
         let place = first.clone();
-        let mut unknown = pin!(first.clone().run(async move {
+        let mut unknown = pin!(run(first.clone(), async move {
             place.received();
             std::future::pending::<()>().await;
         }));
@@ -362,7 +352,7 @@ mod tests {
         let line = Line::default();
         let first = line.arrive();
         let place = first.clone();
-        let mut waiting = pin!(first.clone().run(async move {
+        let mut waiting = pin!(run(first.clone(), async move {
             place.concerns("m".into());
             std::future::pending::<()>().await;
         }));
@@ -384,14 +374,13 @@ mod tests {
         let line = Line::default();
         let (first, second) = (line.arrive(), line.arrive());
         let place = first.clone();
-        first
-            .run(async move {
-                place.received();
-                assert_eq!(place.finds("m", std::future::ready(1)).await, 1);
-                assert!(line.lock().calls.is_empty());
-                place.leave();
-            })
-            .await;
+        run(first, async move {
+            place.received();
+            assert_eq!(place.finds("m", std::future::ready(1)).await, 1);
+            assert!(line.lock().calls.is_empty());
+            place.leave();
+        })
+        .await;
         second.turn("m", 0).await;
     }
 
@@ -401,7 +390,7 @@ mod tests {
         let (first, second) = (line.arrive(), line.arrive());
         let (found, finding) = tokio::sync::oneshot::channel();
         let place = first.clone();
-        let mut first = pin!(first.run(async move {
+        let mut first = pin!(run(first, async move {
             place.received();
             place.finds("m", finding).await.unwrap();
             place.leave();
@@ -420,7 +409,7 @@ mod tests {
     async fn one_that_is_still_being_received_holds_up_nobody_once_it_has_looked() {
         let line = Line::default();
         let (first, second) = (line.arrive(), line.arrive());
-        let mut receiving = pin!(first.clone().run(std::future::pending::<()>()));
+        let mut receiving = pin!(run(first.clone(), std::future::pending::<()>()));
         assert!(poll!(receiving.as_mut()).is_pending());
         second.concerns("m".into());
         let mut turn = pin!(second.turn("m", 0));
@@ -437,7 +426,7 @@ mod tests {
         let line = Line::default();
         let (first, second) = (line.arrive(), line.arrive());
         let place = first.clone();
-        let mut receiving = pin!(first.run(async move {
+        let mut receiving = pin!(run(first, async move {
             tokio::task::yield_now().await;
             place.concerns("m".into());
             std::future::pending::<()>().await;
@@ -457,7 +446,7 @@ mod tests {
         let calls: Vec<_> = (0..500).map(|number| (number, line.arrive())).collect();
         let tasks = calls.into_iter().map(|(number, arrival)| {
             let order = order.clone();
-            Box::pin(arrival.clone().run(async move {
+            Box::pin(run(arrival.clone(), async move {
                 // Its message comes later.
                 tokio::task::yield_now().await;
                 arrival.concerns("m".into());
