@@ -15,9 +15,9 @@ use super::{
     expand::expand,
     guard::{Schemes, secret},
     idempotency::IdempotencyKey,
-    messages::Reader,
+    messages::{PREFIX, Reader},
     priority,
-    unary::{MAX_QUERY_WEIGHT, PREFIX},
+    unary::MAX_QUERY_WEIGHT,
 };
 use crate::{
     budget::Budget,

@@ -21,10 +21,10 @@ use super::{
     body::{BodyLimits, RateLimitedBody},
     guard::{Access, Admitted, Caller, Gate, Outcome, Rule, of_method},
     kserve::{grpc as kserve, grpc::ModelInfer, stream},
-    messages::{CALL, Reader},
+    messages::{CALL, PREFIX, Reader},
     received::Received,
     tfs::{grpc as tfs, grpc::Predict},
-    unary::{self, PREFIX, Unary, UnaryBody},
+    unary::{self, Unary, UnaryBody},
 };
 use crate::{
     budget::Budget,

@@ -11,18 +11,17 @@ use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::{
     body::{BodyLimits, RateLimitedBody},
     expand::expand,
     gather::Gather,
     received::Received,
-    unary::{PREFIX, incomplete, too_large},
 };
 use crate::{
     budget::{Charge, OVERHEAD},
-    error::Result,
+    error::{Error, ErrorKind, Result},
 };
 
 /// Unit of the accounting, as a power of two of bytes; less is not counted.
@@ -36,6 +35,9 @@ const ENCODINGS: &str = "gzip,identity";
 
 /// Bytes of a message that are put together before other tasks of the thread are next.
 const MAX_TURN: usize = 128 << 10;
+
+/// The flag and the length before a message.
+pub(super) const PREFIX: usize = 5;
 
 /// Memory of a call before it has any message: its headers and futures.
 pub(super) const CALL: usize = 8 << 10;
@@ -259,6 +261,20 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Status> {
             Err(status)
         }
     }
+}
+
+/// Makes the error of a call that ends within a message, in the framework's own words.
+fn incomplete() -> Status {
+    Status::new(Code::Internal, "Unexpected EOF decoding stream.")
+}
+
+/// Makes the error of a message that is larger than it may be.
+pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
+    let text = format!(
+        "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes; \
+         see --max-message-size"
+    );
+    Error::new(ErrorKind::TooLarge, text).into()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod priority;
 pub mod received;
 mod reply;
 pub mod rest;
+pub mod routes;
 pub mod tfs;
 mod unary;
 mod v3;

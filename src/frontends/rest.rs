@@ -5,10 +5,9 @@ use std::{convert::Infallible, sync::Arc};
 use axum::{
     Router,
     extract::Request,
-    handler::Handler,
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{MethodRouter, any, get, post},
+    routing::{any, get},
 };
 use tower::Service as _;
 
@@ -17,7 +16,7 @@ use super::{
     body::BodyLimits,
     cross_origin::{self, AllowedHosts},
     dashboard::{self, Dashboard, History},
-    guard::{Access, Caller, Gate, PathRule, Paths, RestShared, Rule},
+    guard::{Caller, Gate, PathRule, Paths, RestContext, RestShared, Rule},
     kserve::{
         generate::{generate, generate_stream},
         rest::{self as kserve, about},
@@ -25,6 +24,7 @@ use super::{
     },
     openapi,
     received::NotedBody,
+    routes::{HttpPort, get_only, not_allowed, post_only, unknown_path},
     tfs::rest as tfs,
     v3,
 };
@@ -41,13 +41,6 @@ const MODEL: [&str; 2] = [
     "/v2/models/{model}",
     "/v2/models/{model}/versions/{version}",
 ];
-
-/// Context of a handler: the engine as the sender of the request sees it, bounds, and figures.
-pub(crate) struct RestContext {
-    pub(super) engine: Access,
-    pub(super) intake: BodyLimits,
-    pub(super) metrics: Arc<Metrics>,
-}
 
 /// The paths of the HTTP port, and what holds for all of them.
 #[derive(Clone)]
@@ -66,15 +59,6 @@ struct Terms {
     headers: Vec<(HeaderName, HeaderValue)>,
     hosts: AllowedHosts,
     port: HttpPort,
-}
-
-/// The port that the paths are those of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HttpPort {
-    /// Everything.
-    Rest,
-    /// Probes, figures, states, and reloads.
-    Management,
 }
 
 impl Rest {
@@ -340,42 +324,6 @@ fn leaves_the_tree(path: &str) -> bool {
         4 | 6 => part.to_ascii_lowercase().replace("%2e", ".") == "..",
         _ => false,
     })
-}
-
-pub(super) fn get_only<T: 'static>(handler: impl Handler<T, RestShared>) -> Route {
-    get(handler).fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
-}
-
-fn post_only<T: 'static>(handler: impl Handler<T, RestShared>) -> Route {
-    post(handler).fallback(|| async { not_allowed("POST, OPTIONS") })
-}
-
-type Route = MethodRouter<RestShared>;
-
-pub(super) fn not_allowed(allow: &'static str) -> Response {
-    let error = Error::new(ErrorKind::MethodNotAllowed, "Unsupported method");
-    ([(header::ALLOW, allow)], error).into_response()
-}
-
-/// Reads a version of a path; `Ok(None)` is the default version.
-pub(super) fn version(text: &str) -> Result<Option<i64>> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(unknown_path());
-    }
-    match text.parse::<i64>() {
-        Ok(0) => Ok(None),
-        Ok(number) => Ok(Some(number)),
-        // All digits and no i64: a number that no version has.
-        Err(_) => Err(Error::new(
-            ErrorKind::NotFound,
-            "Model with requested version is not found",
-        )),
-    }
-}
-
-/// The answer for a path that is not in the table.
-pub(super) fn unknown_path() -> Error {
-    Error::new(ErrorKind::NotFound, "Invalid request URL")
 }
 
 #[cfg(test)]

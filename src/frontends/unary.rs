@@ -20,15 +20,22 @@ use prost::{
     Message,
     encoding::{WireType, encode_key, encode_varint},
 };
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::{
-    access, body::BodyLimits, deadline, expand::MAX_QUERY, guard::Access, messages::Reader,
-    priority, received::Received, weight::Kind,
+    access,
+    body::BodyLimits,
+    deadline,
+    expand::MAX_QUERY,
+    guard::Access,
+    messages::{PREFIX, Reader, too_large},
+    priority,
+    received::Received,
+    weight::Kind,
 };
 use crate::{
     budget::{Budget, Charge, OVERHEAD},
-    error::{self, Error, ErrorKind},
+    error,
     frontends::idempotency::IdempotencyKey,
     request::Priority,
     sequence::Arrival,
@@ -106,9 +113,6 @@ pub(super) const LARGE: usize = 64 << 10;
 /// Estimated speed of reading and writing messages, as a multiple of that for the text that
 /// [`task::sized`] reckons with.
 pub(super) const RAW_SPEED: usize = 16;
-
-/// The flag and the length before a message.
-pub(super) const PREFIX: usize = 5;
 
 /// Maximum size of a message that is read for the audit log alone.
 const MAX_REFUSED: usize = 64 << 10;
@@ -216,18 +220,6 @@ fn response(answer: Result<UnaryBody, Status>) -> Response<UnaryBody> {
         Ok(body) => success(body),
         Err(status) => status.into_http(),
     }
-}
-
-pub(super) fn incomplete() -> Status {
-    Status::new(Code::Internal, "Unexpected EOF decoding stream.")
-}
-
-pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
-    let text = format!(
-        "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes; \
-         see --max-message-size"
-    );
-    Error::new(ErrorKind::TooLarge, text).into()
 }
 
 /// Writes a message with its prefix into one buffer, which has the charge, as much of it as it takes.

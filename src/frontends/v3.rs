@@ -15,9 +15,8 @@ use axum::{
 use serde::Serialize;
 
 use super::{
-    guard::{Paths, Rule},
-    reply,
-    rest::{self, RestContext},
+    guard::{Paths, RestContext, Rule},
+    reply, routes,
 };
 use crate::{
     engine::Servable,
@@ -117,7 +116,7 @@ async fn other(Extension(facts): Extension<Facts>, request: Request) -> Error {
             ErrorKind::Unauthorized,
             "Unauthorized request due to invalid or missing api-key",
         ),
-        false => rest::unknown_path(),
+        false => routes::unknown_path(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     view::{Kind, Loaded, Tensor, View},
 };
 use crate::{
-    frontends::rest::HttpPort,
+    frontends::routes::HttpPort,
     tensor::{DataType, Dim},
 };
 

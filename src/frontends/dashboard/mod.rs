@@ -37,7 +37,7 @@ pub(super) use self::{
     page::still_policy,
     paths::{of_browser, routes},
 };
-use super::rest::HttpPort;
+use super::routes::HttpPort;
 use crate::{
     config::ServerSettings,
     metrics::Family,

@@ -23,9 +23,8 @@ use crate::{
     engine::Servable,
     error::Result,
     frontends::{
-        guard::{Paths, Rule},
-        reply,
-        rest::{self, RestContext},
+        guard::{Paths, RestContext, Rule},
+        reply, routes,
     },
     task,
 };
@@ -40,12 +39,12 @@ const BYTES_COUNTED: usize = 128;
 pub(in crate::frontends) fn routes(paths: Paths, dashboard: Arc<Dashboard>) -> Paths {
     let of_pages = Rule::With(Right::Dashboard);
     let get = [
-        ("", rest::get_only(page)),
-        ("/servables/{name}", rest::get_only(of_servable)),
-        ("/state", rest::get_only(state)),
-        ("/history", rest::get_only(recent)),
-        ("/servable", rest::get_only(servable)),
-        ("/drawing", rest::get_only(drawing)),
+        ("", routes::get_only(page)),
+        ("/servables/{name}", routes::get_only(of_servable)),
+        ("/state", routes::get_only(state)),
+        ("/history", routes::get_only(recent)),
+        ("/servable", routes::get_only(servable)),
+        ("/drawing", routes::get_only(drawing)),
     ];
     let root = paths.route("/", of_pages, any(root));
     let all = get.into_iter().fold(root, |paths, (path, handlers)| {
@@ -113,10 +112,10 @@ async fn root(
     uri: Uri,
 ) -> Response {
     if !wants_page(&headers) {
-        return varying(rest::unknown_path().into_response());
+        return varying(routes::unknown_path().into_response());
     }
     if method != Method::GET && method != Method::HEAD {
-        return varying(rest::not_allowed("GET, HEAD, OPTIONS"));
+        return varying(routes::not_allowed("GET, HEAD, OPTIONS"));
     }
     let visit = Visit::new(&dashboard, &headers, &uri);
     varying(visit.page(context).await)
@@ -145,7 +144,7 @@ async fn of_servable(
     uri: Uri,
 ) -> Result<Response> {
     let Ok(Path(name)) = name else {
-        return Err(rest::unknown_path());
+        return Err(routes::unknown_path());
     };
     let servable = context.engine.servable(&name)?;
     dashboard.look_for_devices().await;

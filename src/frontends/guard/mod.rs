@@ -24,5 +24,6 @@ pub(super) use audit::Outcome;
 pub(super) use credential::{Schemes, secret};
 pub use gate::Gate;
 pub(super) use gate::{Admitted, Caller};
+pub(crate) use paths::RestContext;
 pub(super) use paths::{PathRule, Paths, RestShared};
 pub(super) use rules::{Rule, of_method};

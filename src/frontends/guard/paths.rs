@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    frontends::{access::Protocol, body::BodyLimits, rest::RestContext},
+    frontends::{access::Protocol, body::BodyLimits},
     metrics::Metrics,
 };
 
@@ -30,6 +30,13 @@ use crate::{
 #[derive(Clone)]
 pub(in crate::frontends) struct RestShared {
     pub(in crate::frontends) gate: Arc<Gate>,
+    pub(in crate::frontends) intake: BodyLimits,
+    pub(in crate::frontends) metrics: Arc<Metrics>,
+}
+
+/// Context of a handler: the engine as the sender of the request sees it, bounds, and figures.
+pub(crate) struct RestContext {
+    pub(in crate::frontends) engine: Access,
     pub(in crate::frontends) intake: BodyLimits,
     pub(in crate::frontends) metrics: Arc<Metrics>,
 }

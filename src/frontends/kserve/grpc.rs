@@ -16,6 +16,7 @@ use crate::{
         deadline,
         guard::Access,
         kserve,
+        messages::PREFIX,
         received::Received,
         unary::{self, CallContext, LARGE, LastField, Unary, UnaryBody, query},
         weight::{INFER, Kind},
@@ -144,7 +145,7 @@ fn answer_unserved(
 ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
     if CUDA_CALLS.contains(&method) {
         // Their answers are messages without content: a flag and a length of zero.
-        let body = UnaryBody::of(Bytes::from_static(&[0; unary::PREFIX]));
+        let body = UnaryBody::of(Bytes::from_static(&[0; PREFIX]));
         return Some(Box::pin(ready(unary::success(body))));
     }
     let (_, reason) = UNSERVED.iter().find(|(name, _)| *name == method)?;

@@ -16,12 +16,11 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body, cross_origin, deadline,
-        guard::{Access, RestShared},
+        guard::{Access, RestContext, RestShared},
         idempotency::IdempotencyKey,
         kserve, priority,
         reply::{self, BINARY_GROWTH, MAX_JSON_GROWTH},
-        rest::{self, RestContext},
-        weight,
+        routes, weight,
     },
     metrics::Query,
     model::ir::RtInfo,
@@ -46,7 +45,11 @@ impl PathNames {
     /// Reads the version; `Ok(None)` is the default version.
     pub(super) fn version(&self, engine: &Access) -> Result<Option<i64>> {
         let version = self.version.as_deref();
-        codec::version_for(engine, &self.model, version.map_or(Ok(None), rest::version))
+        codec::version_for(
+            engine,
+            &self.model,
+            version.map_or(Ok(None), routes::version),
+        )
     }
 }
 
@@ -57,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathNames {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(names)) => Ok(names),
             // What is percent-encoded in the path is not UTF-8.
-            Err(_) => Err(rest::unknown_path()),
+            Err(_) => Err(routes::unknown_path()),
         }
     }
 }
@@ -99,7 +102,7 @@ pub(in crate::frontends) fn about(
         let version = names.version(&context.engine)?;
         answer(&context.engine, &names.model, version)
     };
-    rest::get_only(answer)
+    routes::get_only(answer)
 }
 
 pub(crate) fn model_ready(engine: &Access, model: &str, version: Option<i64>) -> Result<Response> {

@@ -15,9 +15,8 @@ use crate::{
     error::{Error, Result},
     frontends::{
         body,
-        guard::Access,
-        reply,
-        rest::{self, RestContext},
+        guard::{Access, RestContext},
+        reply, routes,
     },
     proto::kserve::{
         SystemSharedMemoryRegisterRequest, SystemSharedMemoryRegisterResponse,
@@ -87,7 +86,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RegionName {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(Names { name })) => Ok(Self(name)),
             // What is percent-encoded in the path is not UTF-8.
-            Err(_) => Err(rest::unknown_path()),
+            Err(_) => Err(routes::unknown_path()),
         }
     }
 }

@@ -14,9 +14,8 @@ use serde_json::{Map, Value, json};
 use self::page::DocsPage;
 use super::{
     SERVER_NAME, SERVER_VERSION, dashboard,
-    guard::{Access, Paths, Rule},
-    reply,
-    rest::{self, RestContext},
+    guard::{Access, Paths, RestContext, Rule},
+    reply, routes,
 };
 use crate::{
     auth::Right,
@@ -35,8 +34,8 @@ const SERVER: &str = "server";
 pub(super) fn routes(paths: Paths) -> Paths {
     let of_pages = Rule::With(Right::Dashboard);
     paths
-        .route("/openapi.json", Rule::Known, rest::get_only(openapi))
-        .route("/docs", of_pages, rest::get_only(docs))
+        .route("/openapi.json", Rule::Known, routes::get_only(openapi))
+        .route("/docs", of_pages, routes::get_only(docs))
 }
 
 async fn openapi(context: RestContext) -> Result<Response> {

@@ -17,11 +17,11 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::{
         access, body,
-        guard::{Access, Rule},
+        guard::{Access, RestContext, Rule},
         idempotency::IdempotencyKey,
         priority,
         reply::{self, MAX_JSON_GROWTH},
-        rest::{self, RestContext, not_allowed, unknown_path},
+        routes::{self, not_allowed, unknown_path},
         tfs, weight,
     },
     proto::{tensorflow::TensorInfo, tensorflow_serving::ModelVersionStatus},
@@ -395,7 +395,7 @@ pub(super) fn parse(path: &str) -> Result<Call> {
     let parts: Vec<&str> = names.split('/').collect();
     let (model, version) = match parts[..] {
         [model] => (model, None),
-        [model, "versions", version] => (model, rest::version(version)?),
+        [model, "versions", version] => (model, routes::version(version)?),
         // Versions have no labels; clients that send one get the default version.
         [model, "labels", label] if action.is_some() && !label.is_empty() => (model, None),
         _ => return Err(unknown_path()),

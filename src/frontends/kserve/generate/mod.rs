@@ -27,11 +27,10 @@ use crate::{
     frontends::{
         access::{self, Seen},
         body, deadline,
-        guard::Access,
+        guard::{Access, RestContext},
         idempotency::IdempotencyKey,
         priority,
         reply::{self, MAX_JSON_GROWTH, Whole},
-        rest::RestContext,
         weight,
     },
     graph,
