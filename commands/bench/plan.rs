@@ -214,7 +214,7 @@ impl BenchPlan {
 
 /// Chooses a seed, small enough for every reader of JSON.
 fn rand_seed() -> u64 {
-    ovms::client::sequence::random_id() & u64::from(u32::MAX)
+    ovms::client::session::random_id() & u64::from(u32::MAX)
 }
 
 fn targets(load: &LevelArgs, seed: u64) -> Result<Vec<LoadTarget>, Failure> {

@@ -139,8 +139,9 @@ impl BenchReport {
 /// Makes a report for tests.
 #[cfg(test)]
 pub(super) fn example() -> BenchReport {
-    use ovms::client::load::{
-        ErrorCount, HistogramBin, LatencyFigures, LevelEnd, ServerSplit, WindowReport,
+    use ovms::client::{
+        ServerSplit,
+        load::{ErrorCount, HistogramBin, LatencyFigures, LevelEnd, WindowReport},
     };
     let latency = |scale: f64| LatencyFigures {
         mean: 2_100.0 * scale,

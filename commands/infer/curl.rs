@@ -7,7 +7,7 @@ use ovms::{
     client::{
         Client, ClientError, ClientOptions, ModelId, ModelMetadata, Request, RequestError,
         SEQUENCE, TensorForm,
-        sequence::{StepControl, mark, random_id},
+        session::{StepControl, mark, random_id},
         spelled::{self, GrpcCall, HttpCall, Spelled},
     },
     tls::ClientTlsOptions,

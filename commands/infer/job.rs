@@ -6,7 +6,7 @@ use ovms::{
     client::{
         Address, Api, ClientError, ClientOptions, ModelId, TensorForm, header,
         input::{Fill, Inputs},
-        sequence::StepControl,
+        session::StepControl,
     },
     request::Parameters,
     tls::{ClientTls, ClientTlsOptions},

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{Api, address::Address, connection::ClientOptions};
+use super::{Api, address::Address, options::ClientOptions};
 use crate::tls::{
     CertificateFacts, ClientTls, ClientTlsError, ClientTlsOptions, ServerIdentity, TlsProblem,
 };

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use super::{
     error::{AnswerError, ClientError, RequestError, ServerError},
     grpc::MAX_MESSAGE,
-    http::{Http, HttpBody},
-    json, kserve_rest,
+    http::{self, Http, HttpBody},
+    json,
     message::{ClientResponse, ModelId, Request, TensorMetadata},
     stream::{
         Incoming, Outgoing, RequestSender, ResponseReceiver, StreamAnswer, StreamEvent, TIMESTAMP,
@@ -171,7 +171,7 @@ impl EventReceiver<'_> {
                         expected,
                     } = request;
                     let opening = async move {
-                        let segments = kserve_rest::segments(&model, Some(VERB));
+                        let segments = http::segments(&model, Some(VERB));
                         http.open(&segments, body).await
                     };
                     State::Opening(Box::pin(opening), Box::new(expected))

@@ -5,10 +5,10 @@ use strum::VariantArray;
 
 use super::{
     address::{Address, Api},
+    call::RawReply,
     error::AnswerError,
     kserve_rest,
     message::{ModelId, Request, TensorForm, TensorMetadata},
-    protocol::RawReply,
     tfs_rest,
 };
 use crate::{

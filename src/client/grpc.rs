@@ -28,11 +28,11 @@ use tower::{Service, service_fn};
 
 use super::{
     address::Address,
+    call::{Call, CallParts, RawReply},
     closed::was_closed,
-    connection::ClientOptions,
     connector,
     error::{AnswerError, BoxError, ClientError, RequestError, ServerError, ServerErrorCode},
-    protocol::{Call, CallParts, RawReply},
+    options::ClientOptions,
 };
 
 /// The largest message, both ways; servers have the same limit.

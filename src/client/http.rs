@@ -17,9 +17,10 @@ use serde::Deserialize;
 
 use super::{
     address::Address,
-    connection::ClientOptions,
+    call::{Call, CallParts, RawReply},
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
-    protocol::{Call, CallParts, RawReply},
+    message::ModelId,
+    options::ClientOptions,
     stranger::{ForeignAnswer, page_title},
 };
 use crate::{https, proto::DESCRIPTORS, text::first_chars};
@@ -328,6 +329,16 @@ pub(super) fn from_json<T: Message + Default>(name: &str, json: &[u8]) -> Result
 fn descriptor(name: &str) -> MessageDescriptor {
     let descriptor = POOL.get_message_by_name(name);
     descriptor.expect("the descriptors have all messages of the services")
+}
+
+/// Returns the path of a model over KServe, and of what is done with it.
+pub(super) fn segments<'a>(model: &'a ModelId, verb: Option<&'a str>) -> Vec<&'a str> {
+    let mut segments = vec!["v2", "models", &model.name];
+    if let Some(version) = &model.version {
+        segments.extend(["versions", version]);
+    }
+    segments.extend(verb);
+    segments
 }
 
 #[cfg(test)]

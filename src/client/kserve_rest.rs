@@ -6,19 +6,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json, value::RawValue};
 
 use super::{
+    call::{Call, RawReply},
     error::{AnswerError, BoxError, ClientError, RequestError, ServerErrorCode},
     events,
-    http::{EncodedPost, Http, HttpBody, from_json},
+    http::{EncodedPost, Http, HttpBody, from_json, segments},
     json,
     kserve_grpc::{batching, metadata, server, states},
-    load::ServerCounters,
     message::{
         ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelStatus, Opaque, Request,
         ServerMetadata, TensorForm, dtype, lengths,
     },
-    protocol::{Call, Protocol, RawReply},
+    protocol::Protocol,
+    server_counters::ServerCounters,
     stream::{RequestSender, ResponseReceiver},
-    tfs_rest,
+    tfs,
 };
 use crate::{
     client,
@@ -75,7 +76,7 @@ impl Protocol for KserveRest {
     async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
         let list = match self.0.post(&INDEX).await {
             // Servers without the extension may have the list of TensorFlow Serving's relatives.
-            Err(ClientError::Refused(_)) => return tfs_rest::config(&self.0).await,
+            Err(ClientError::Refused(_)) => return tfs::config(&self.0).await,
             list => list?,
         };
         let name = "inference.RepositoryIndexResponse.ModelIndex";
@@ -124,16 +125,6 @@ pub(super) async fn statistics(
     let name = "inference.ModelStatisticsResponse";
     let message = http.message(name, &segments(model, Some("stats"))).await?;
     Ok(ServerCounters::of(&message))
-}
-
-/// Returns the path of a model, and of what is done with it.
-pub(super) fn segments<'a>(model: &'a ModelId, verb: Option<&'a str>) -> Vec<&'a str> {
-    let mut segments = vec!["v2", "models", &model.name];
-    if let Some(version) = &model.version {
-        segments.extend(["versions", version]);
-    }
-    segments.extend(verb);
-    segments
 }
 
 /// Header that says where JSON ends in a body that has bytes behind it.

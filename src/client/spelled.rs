@@ -8,13 +8,14 @@ use serde_json::{Value as Json, json};
 
 use super::{
     address::Api,
-    connection::{ClientOptions, SEQUENCES},
+    connection::SEQUENCES,
     error::RequestError,
     events,
     http::{self, HttpBody, to_json},
     kserve_grpc, kserve_rest,
     message::{ModelId, Request},
-    tfs_grpc, tfs_rest,
+    options::ClientOptions,
+    tfs, tfs_grpc, tfs_rest,
 };
 use crate::{
     proto::kserve::RepositoryIndexRequest,
@@ -79,7 +80,7 @@ pub fn infer(server: &ClientOptions, request: &Request) -> Result<Spelled, Reque
             Ok(grpc(server, kserve_grpc::INFER, messages))
         }
         Api::KserveRest => {
-            let segments = kserve_rest::segments(&request.model, Some("infer"));
+            let segments = http::segments(&request.model, Some("infer"));
             let call = http_call(server, "POST", &segments);
             Ok(with_body(call, kserve_rest::http_body(request)?))
         }
@@ -110,7 +111,7 @@ pub fn stream(server: &ClientOptions, requests: &[Request]) -> Result<Vec<Spelle
         }
         Api::KserveRest => {
             let spelled = requests.iter().map(|request| {
-                let segments = kserve_rest::segments(&request.model, Some(events::VERB));
+                let segments = http::segments(&request.model, Some(events::VERB));
                 let mut call = http_call(server, "POST", &segments);
                 call.has_events = true;
                 Ok(with_body(call, events::body(request)?))
@@ -151,7 +152,7 @@ pub fn metadata(server: &ClientOptions, model: &ModelId) -> Result<Spelled, Requ
             let message = to_json("inference.ModelMetadataRequest", &message);
             grpc(server, kserve_grpc::METADATA, vec![message])
         }
-        Api::KserveRest => get(server, &kserve_rest::segments(model, None)),
+        Api::KserveRest => get(server, &http::segments(model, None)),
         Api::TfsGrpc => {
             let message = tfs_grpc::metadata_request(model)?;
             let message = to_json("tensorflow.serving.GetModelMetadataRequest", &message);
@@ -182,7 +183,7 @@ pub fn status(server: &ClientOptions, model: Option<&ModelId>) -> Result<Spelled
             grpc(server, kserve_grpc::INDEX, vec![message])
         }
         (Api::TfsRest, Some(model)) => get(server, &tfs_rest::segments(model, &[])),
-        (Api::TfsRest, None) => get(server, &tfs_rest::CONFIG),
+        (Api::TfsRest, None) => get(server, &tfs::CONFIG),
     })
 }
 

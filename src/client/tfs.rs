@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::value::RawValue;
+
 use super::{
-    error::AnswerError,
+    error::{AnswerError, ClientError},
+    http::{Http, from_json},
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelProperties, ModelStatus, Request,
         TensorMetadata, VersionStatus,
@@ -28,12 +31,29 @@ pub(super) const SIGNATURES: &str = "signature_def";
 /// The signature that models are asked by; without it, the first there is.
 const SIGNATURE: &str = "serving_default";
 
+/// Path of the states of all models.
+pub(super) const CONFIG: [&str; 2] = ["v1", "config"];
+
+/// Message with the states of a model.
+pub(super) const STATUS: &str = "tensorflow.serving.GetModelStatusResponse";
+
 /// Finds the type of a number of TensorFlow's; the name is what it is called if we lack it.
 pub(super) fn dtype(number: i32) -> Result<DataType, String> {
     of_tf_type(number).ok_or_else(|| match TfType::try_from(number) {
         Ok(known) => known.as_str_name().to_owned(),
         Err(_) => number.to_string(),
     })
+}
+
+/// Asks for the states of all models, which TensorFlow Serving itself does not have.
+pub(super) async fn config(http: &Http) -> Result<Vec<ModelStatus>, ClientError> {
+    let json = http.get(&CONFIG).await?;
+    let models: BTreeMap<String, &RawValue> = http.decode(&json)?;
+    let model = |(name, json): (String, &RawValue)| {
+        from_json(STATUS, json.get().as_bytes()).map(|message| status(name, message))
+    };
+    let models = models.into_iter().map(model).collect::<Result<_, _>>();
+    models.map_err(|source| http.unreadable(source))
 }
 
 /// Reads the number of the version that a server names.

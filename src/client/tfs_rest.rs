@@ -9,15 +9,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    call::{Call, RawReply},
     error::{AnswerError, ClientError, RequestError},
     http::{EncodedPost, Http, HttpBody, from_json},
     json, kserve_rest,
-    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorMetadata, dtype,
     },
-    protocol::{Call, Protocol, RawReply},
-    sequence, tfs,
+    protocol::Protocol,
+    sequence,
+    server_counters::ServerCounters,
+    tfs,
 };
 use crate::{
     client,
@@ -26,12 +28,6 @@ use crate::{
 
 /// Ends the path of an inference; it is no segment of its own: `…/models/m:predict`.
 pub(super) const PREDICT: &str = ":predict";
-
-/// Path of the states of all models.
-pub(super) const CONFIG: [&str; 2] = ["v1", "config"];
-
-/// Message with the states of a model.
-const STATUS: &str = "tensorflow.serving.GetModelStatusResponse";
 
 /// Pool of connections to one server.
 #[derive(Debug)]
@@ -50,11 +46,11 @@ impl Protocol for TfsRest {
     }
 
     async fn models(&self) -> Result<Vec<ModelStatus>, ClientError> {
-        config(&self.0).await
+        tfs::config(&self.0).await
     }
 
     async fn model_status(&self, model: &ModelId) -> Result<Option<ModelStatus>, ClientError> {
-        let message = self.0.message(STATUS, &segments(model, &[])).await?;
+        let message = self.0.message(tfs::STATUS, &segments(model, &[])).await?;
         Ok(Some(tfs::status(model.name.clone(), message)))
     }
 
@@ -90,17 +86,6 @@ pub(super) fn segments<'a>(model: &'a ModelId, rest: &[&'a str]) -> Vec<&'a str>
     }
     segments.extend(rest);
     segments
-}
-
-/// Asks for the states of all models, which TensorFlow Serving itself does not have.
-pub(super) async fn config(http: &Http) -> Result<Vec<ModelStatus>, ClientError> {
-    let json = http.get(&CONFIG).await?;
-    let models: BTreeMap<String, &RawValue> = http.decode(&json)?;
-    let model = |(name, status): (String, &RawValue)| {
-        from_json(STATUS, status.get().as_bytes()).map(|message| tfs::status(name, message))
-    };
-    let models = models.into_iter().map(model).collect::<Result<_, _>>();
-    models.map_err(|source| http.unreadable(source))
 }
 
 /// Reads the inputs and outputs of a model.
@@ -273,7 +258,7 @@ mod tests {
         let text = r#"{"model_version_status":[
             {"version":"1","state":"LOADING","status":{"error_code":"UNKNOWN","error_message":"no file"}},
             {"version":"2","state":"AVAILABLE","status":{"error_code":"OK","error_message":"OK"}}]}"#;
-        let read = from_json(super::STATUS, text.as_bytes()).unwrap();
+        let read = from_json(super::tfs::STATUS, text.as_bytes()).unwrap();
         let status = status("m".to_owned(), read);
         let reported: Vec<_> = status
             .versions

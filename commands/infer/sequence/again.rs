@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 use clap::error::ErrorKind;
 use ovms::client::{
     ClientError,
-    sequence::{SequenceClient, SequenceError, random_id, random_key},
+    session::{SequenceClient, SequenceError, random_id, random_key},
 };
 use tokio::time::sleep;
 

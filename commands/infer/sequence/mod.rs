@@ -11,10 +11,7 @@ mod state;
 
 use std::{io, time::Duration};
 
-use ovms::client::{
-    ClientError,
-    sequence::{SequenceError, StepsError},
-};
+use ovms::client::{ClientError, sequence::StepsError, session::SequenceError};
 use tokio::sync::watch;
 
 use super::call_failure;

@@ -7,7 +7,8 @@ use ovms::{
     client::{
         Api,
         input::Argument,
-        sequence::{CONTROL, END, ID, START, StepControl},
+        sequence::{CONTROL, END, ID, START},
+        session::StepControl,
     },
     request::Parameter,
 };

@@ -7,7 +7,8 @@ use ovms::{
         Client, ClientResponse, ModelMetadata, Request,
         input::Inputs,
         output::{self, CsvTable, OfSequence, ResponsePart},
-        sequence::{SequenceClient, Stack, StepControl, random_id},
+        sequence::Stack,
+        session::{SequenceClient, StepControl, random_id},
     },
     tensor::TensorMap,
 };

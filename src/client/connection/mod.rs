@@ -13,25 +13,27 @@ use tokio::{
 
 use super::{
     address::{Address, Api},
+    call::{Call, RawReply},
     connector,
     error::{CallPhase, ClientError, RequestError},
     events,
     grpc::Grpc,
-    http::Http,
+    http::{self, Http},
     kserve_grpc::{self, KserveGrpc},
-    kserve_rest::{self, KserveRest},
-    load::{ServerCounters, WireRequest},
+    kserve_rest::KserveRest,
     message::{
         ClientResponse, LiveSequences, ModelBatching, ModelId, ModelMetadata, ModelStatus, Request,
         ServerMetadata, VersionStatus,
     },
-    protocol::{Call, Protocol, RawReply},
+    options::ClientOptions,
+    protocol::Protocol,
+    server_counters::ServerCounters,
     stranger::{ForeignAnswer, MAX_FIRST, MAX_READ},
     stream::{RequestSender, ResponseReceiver},
     tfs_grpc::TfsGrpc,
     tfs_rest::{self, TfsRest},
+    wire::WireRequest,
 };
-use crate::tls::{ClientTls, ClientTlsError, ClientTlsOptions};
 
 /// Time limit for probing an address for another protocol.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
@@ -57,23 +59,6 @@ async fn first_bytes(address: &Address) -> io::Result<Vec<u8>> {
 
 /// Part of the paths of sequences.
 pub(super) const SEQUENCES: &str = "sequences";
-
-/// Options of the connection to a server.
-#[derive(Debug, Clone)]
-pub struct ClientOptions {
-    /// The server's address.
-    pub address: Address,
-    /// The protocol.
-    pub api: Api,
-    /// The limit for the connection, and for each request.
-    pub timeout: Duration,
-    /// Sent with every request; see [`header`](super::header).
-    pub headers: HeaderMap,
-    /// Number of calls that will be in flight at once.
-    pub concurrency: usize,
-    /// TLS, for an address that has it; the authorities of the system if `None`.
-    pub tls: Option<ClientTls>,
-}
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -415,7 +400,7 @@ impl Client {
         match (api, self.wire.http()) {
             (Api::KserveGrpc, _) => Ok(self.call(request)?.on_wire()?.at(kserve_grpc::STREAM)),
             (Api::KserveRest, Some(http)) => {
-                let segments = kserve_rest::segments(&request.model, Some(events::VERB));
+                let segments = http::segments(&request.model, Some(events::VERB));
                 let path = http.url(&segments).path().to_owned();
                 let (headers, body) = events::body(request)?.into_parts();
                 self.wire_request(&path, headers, body)
@@ -500,42 +485,6 @@ impl Reply<'_> {
             address: client.options.address.clone(),
             source,
         })
-    }
-}
-
-impl ClientOptions {
-    /// Returns the TLS for the address; blocks while the authorities of the system are read.
-    pub(super) fn tls(&self) -> Result<Option<ClientTls>, ClientTlsError> {
-        match (self.address.is_tls(), &self.tls) {
-            (false, _) => Ok(None),
-            (true, Some(tls)) => Ok(Some(tls.clone())),
-            (true, None) => ClientTls::new(ClientTlsOptions::default()).map(Some),
-        }
-    }
-
-    /// Runs a step of a call within the time limit.
-    pub(super) async fn within<T>(
-        &self,
-        step: CallPhase,
-        work: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, ClientError> {
-        match tokio::time::timeout(self.timeout, work).await {
-            Ok(result) => result,
-            Err(_) => Err(self.timeout_in(step)),
-        }
-    }
-
-    /// Makes the error of a question that has no answer when the time limit passes.
-    pub fn unanswered(&self) -> ClientError {
-        self.timeout_in(CallPhase::Answer)
-    }
-
-    fn timeout_in(&self, step: CallPhase) -> ClientError {
-        ClientError::Timeout {
-            address: self.address.clone(),
-            limit: self.timeout,
-            step,
-        }
     }
 }
 

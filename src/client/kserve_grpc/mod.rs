@@ -7,15 +7,16 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::{
+    call::{Call, RawReply},
     error::{AnswerError, ClientError, RequestError},
     grpc::{EncodedMessage, Grpc, framed},
-    load::ServerCounters,
     message::{
         ClientResponse, ModelBatching, ModelId, ModelMetadata, ModelProperties, ModelStatus,
         Opaque, ReloadFailure, Request, ServerMetadata, TensorForm, TensorMetadata, VersionStatus,
         by_model, lengths, narrow, push_all,
     },
-    protocol::{Call, Protocol, RawReply},
+    protocol::Protocol,
+    server_counters::ServerCounters,
     stream::{RequestSender, ResponseReceiver},
 };
 use crate::{

@@ -4,14 +4,11 @@ use std::{collections::HashMap, time::Instant};
 
 use prost::Message;
 
-use super::{
-    driver::Answered,
-    traffic::Traffic,
-    wire::{Http2, MessageError, MessageStream, WireRequest},
-};
+use super::traffic::Traffic;
 use crate::client::{
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
-    sequence::{StepControl, mark, random_id},
+    session::{StepControl, mark, random_id},
+    wire::{Answered, Http2, MessageError, MessageStream, WireRequest},
 };
 
 /// Place of one request in flight.

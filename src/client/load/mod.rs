@@ -16,17 +16,11 @@ mod plan;
 mod record;
 mod report;
 mod schedule;
-mod server_side;
 mod stability;
 mod traffic;
-mod wire;
 
 pub use compare::{Comparison, Difference, Metric, MetricDifference};
 pub use driver::{LoadProgress, LoadRun};
 pub use plan::{ArrivalProcess, LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until};
-pub use report::{
-    ErrorCount, HistogramBin, LatencyFigures, LevelEnd, LevelReport, ServerSplit, WindowReport,
-};
-pub use server_side::ServerCounters;
+pub use report::{ErrorCount, HistogramBin, LatencyFigures, LevelEnd, LevelReport, WindowReport};
 pub use traffic::{Traffic, TrafficKind, WeightedRequest};
-pub(super) use wire::WireRequest;

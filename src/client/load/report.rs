@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::plan::LoadTarget;
+use crate::client::server_counters::ServerSplit;
 
 /// Bins of a histogram for each doubling of the latency: each is 9 % wide.
 const BINS_PER_OCTAVE: f64 = 8.0;
@@ -123,26 +124,6 @@ pub struct HistogramBin {
     pub below_us: f64,
     /// Number of requests.
     pub count: u64,
-}
-
-/// Times of a request in the server, in microseconds: means over all requests that the model answered meanwhile,
-/// those of other clients too.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ServerSplit {
-    /// Number of requests.
-    pub requests: u64,
-    /// Number of inferences that they took.
-    pub executions: u64,
-    /// From arrival to answer.
-    pub total_us: f64,
-    /// Waiting for an infer request.
-    pub queue_us: f64,
-    /// Unpacking and checks.
-    pub input_us: f64,
-    /// The inference itself.
-    pub infer_us: f64,
-    /// Packing.
-    pub output_us: f64,
 }
 
 /// Text of an error, and how often it came.

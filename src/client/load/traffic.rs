@@ -5,16 +5,16 @@ use std::cell::{Cell, RefCell};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
-    driver::{Answered, Exchange},
+    driver::Exchange,
     lane::{Lane, SequenceLane},
-    server_side::ServerCounters,
-    wire::{Wire, WireRequest},
 };
 use crate::{
     client::{
         connection::Client,
         error::ClientError,
         message::{ModelId, Request},
+        server_counters::ServerCounters,
+        wire::{Answered, Wire, WireRequest},
     },
     tensor::{DataType, TensorMap},
 };

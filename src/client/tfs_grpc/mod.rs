@@ -6,16 +6,17 @@ use prost::Message;
 use tonic::Code as GrpcCode;
 
 use super::{
+    call::{Call, RawReply},
     error::{AnswerError, ClientError, RequestError, ServerError, ServerErrorCode},
     grpc::{EncodedMessage, Grpc, framed},
     kserve_grpc,
-    load::ServerCounters,
     message::{
         ClientResponse, ModelId, ModelMetadata, ModelStatus, Request, TensorForm, lengths, narrow,
         push_all,
     },
-    protocol::{Call, Protocol, RawReply},
+    protocol::Protocol,
     sequence,
+    server_counters::ServerCounters,
     tfs::{self, dtype, number},
 };
 use crate::{

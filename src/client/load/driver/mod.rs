@@ -19,10 +19,9 @@ use super::{
     record::{Recorder, Times},
     report::{LatencyFigures, LevelEnd, LevelReport},
     schedule::Schedule,
-    server_side::ServerCounters,
     stability::is_stable,
 };
-use crate::client::error::ClientError;
+use crate::client::{error::ClientError, server_counters::ServerCounters, wire::Answered};
 
 /// Pause of a lane if there is no server: trying again at once would only burn time.
 const REST: Duration = Duration::from_millis(50);
@@ -32,30 +31,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Interval of looks at the limits if nothing else is awaited.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// Answer to a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Answered {
-    /// Moment of the first of several responses.
-    pub(super) first: Option<Instant>,
-    /// Number of responses.
-    pub(super) responses: u64,
-    /// Number of rows of the request.
-    pub(super) rows: u64,
-}
-
-impl Answered {
-    pub(super) const ONCE: Self = Self {
-        first: None,
-        responses: 1,
-        rows: 1,
-    };
-
-    /// Sets the number of rows of the request.
-    pub(super) const fn of(self, rows: u64) -> Self {
-        Self { rows, ..self }
-    }
-}
 
 /// Work of a load: [`Traffic`](super::Traffic), and what stands for it in tests.
 pub(super) trait Exchange {

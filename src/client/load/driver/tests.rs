@@ -4,10 +4,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Answered, Exchange, LoadRun};
+use super::{Exchange, LoadRun};
 use crate::client::{
     error::{ClientError, ServerError, ServerErrorCode},
     load::{ArrivalProcess, LevelEnd, LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until},
+    wire::Answered,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);

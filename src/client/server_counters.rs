@@ -1,7 +1,28 @@
 //! Times in the server, from Triton's statistics.
 
-use super::report::ServerSplit;
+use serde::{Deserialize, Serialize};
+
 use crate::proto::kserve::{InferStatistics, ModelStatisticsResponse, StatisticDuration};
+
+/// Times of a request in the server, in microseconds: means over all requests that the model answered meanwhile,
+/// those of other clients too.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ServerSplit {
+    /// Number of requests.
+    pub requests: u64,
+    /// Number of inferences that they took.
+    pub executions: u64,
+    /// From arrival to answer.
+    pub total_us: f64,
+    /// Waiting for an infer request.
+    pub queue_us: f64,
+    /// Unpacking and checks.
+    pub input_us: f64,
+    /// The inference itself.
+    pub infer_us: f64,
+    /// Packing.
+    pub output_us: f64,
+}
 
 /// Counters of a model since the server's start; only differences say something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

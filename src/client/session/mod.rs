@@ -1,14 +1,18 @@
 //! One sequence: started, gone on with, ended.
+//!
+//! A [`SequenceClient`] starts a sequence, sends its steps one at a time and ends it, in whichever form the
+//! wire has for that: request parameters over KServe, special inputs over TensorFlow Serving. Each
+//! request has the id in a header as well ([`SEQUENCE`](super::SEQUENCE)), for proxies.
 
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 
-use super::{CONTROL, END, ID, START};
 use crate::{
     client::{
         connection::Client,
         error::{ClientError, ServerError},
         message::{ClientResponse, Request},
+        sequence::{CONTROL, END, ID, START},
     },
     request::Parameter,
     tensor::{

@@ -15,9 +15,10 @@ use super::{MAX_CHOSEN, SequenceClient, SequenceError, StepControl, mark};
 use crate::{
     client::{
         address::{Address, Api},
-        connection::{Client, ClientOptions, SEQUENCE},
+        connection::{Client, SEQUENCE},
         error::ClientError,
         message::{ModelId, Request, TensorForm, TensorMetadata},
+        options::ClientOptions,
     },
     request::Parameter,
     tensor::{DataType, Tensor, TensorMap},

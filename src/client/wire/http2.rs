@@ -27,7 +27,7 @@ const MESSAGE: &str = "grpc-message";
 
 /// Connections to one server, made when a lane first needs them and after errors.
 #[derive(Debug)]
-pub(in crate::client::load) struct Http2 {
+pub(in crate::client) struct Http2 {
     target: Target,
     /// By lane, so many of which share one.
     slots: RefCell<Vec<Rc<Mutex<Slot>>>>,
@@ -69,7 +69,7 @@ impl Http2 {
     }
 
     /// Opens a stream of messages.
-    pub(in crate::client::load) async fn open(
+    pub(in crate::client) async fn open(
         &self,
         lane: usize,
         request: &WireRequest,
@@ -94,7 +94,7 @@ impl Http2 {
     }
 
     /// Runs a step of a stream within the time limit.
-    pub(in crate::client::load) async fn step<T>(
+    pub(in crate::client) async fn step<T>(
         &self,
         work: impl Future<Output = Result<T, MessageError>>,
     ) -> Result<T, ClientError> {
@@ -215,7 +215,7 @@ fn no_status() -> ClientError {
 }
 
 /// Stream of messages both ways.
-pub(in crate::client::load) struct MessageStream {
+pub(in crate::client) struct MessageStream {
     sending: SendStream<Bytes>,
     receiving: Receiving,
     /// Received bytes, of less than a message.
@@ -230,7 +230,7 @@ enum Receiving {
 
 /// Error of a stream.
 #[derive(Debug)]
-pub(in crate::client::load) enum MessageError {
+pub(in crate::client) enum MessageError {
     Http2(h2::Error),
     Client(ClientError),
     Answer(AnswerError),
@@ -244,7 +244,7 @@ impl From<h2::Error> for MessageError {
 
 impl MessageStream {
     /// Sends a message with its frame.
-    pub(in crate::client::load) fn send(
+    pub(in crate::client) fn send(
         &mut self,
         framed: Bytes,
         is_last: bool,
@@ -253,12 +253,12 @@ impl MessageStream {
     }
 
     /// Ends what is sent.
-    pub(in crate::client::load) fn finish(&mut self) -> Result<(), MessageError> {
+    pub(in crate::client) fn finish(&mut self) -> Result<(), MessageError> {
         self.send(Bytes::new(), true)
     }
 
     /// Waits for the next message; `None` at the good end of the stream.
-    pub(in crate::client::load) async fn next(&mut self) -> Result<Option<Bytes>, MessageError> {
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<Bytes>, MessageError> {
         loop {
             if let Some(message) = self.buffered()? {
                 return Ok(Some(message));

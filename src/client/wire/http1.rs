@@ -10,13 +10,12 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 
-use super::{Target, WireRequest};
+use super::{Answered, Target, WireRequest};
 use crate::{
     client::{
         error::{AnswerError, CallPhase, ClientError, ServerError, ServerErrorCode},
         events::{EventLines, error_of},
         http::refusal,
-        load::driver::Answered,
     },
     task::Task,
 };
@@ -26,7 +25,7 @@ const MAX_OF_AN_ERROR: usize = 64 << 10;
 
 /// Connections to one server, made when a lane first needs them and after errors.
 #[derive(Debug)]
-pub(in crate::client::load) struct Http1 {
+pub(in crate::client) struct Http1 {
     target: Target,
     /// By lane; empty while one is in use.
     slots: RefCell<Vec<Option<Connection>>>,
@@ -52,7 +51,7 @@ impl Http1 {
     }
 
     /// Sends a request that is answered by events, and reads all of them.
-    pub(in crate::client::load) async fn events(
+    pub(in crate::client) async fn events(
         &self,
         lane: usize,
         request: &WireRequest,

@@ -6,7 +6,7 @@
 mod http1;
 mod http2;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use hyper::{
@@ -18,9 +18,9 @@ use hyper::{
 use rustls::ClientConfig;
 
 use crate::client::{
-    connection::ClientOptions,
     connector::{self, ClientStream},
     error::{BoxError, CallPhase, ClientError},
+    options::ClientOptions,
 };
 
 use http1::Http1;
@@ -69,6 +69,30 @@ impl WireRequest {
         parts.path_and_query = Some(PathAndQuery::from_static(path));
         *self.head.uri_mut() = Uri::from_parts(parts).expect("only the path is another one");
         self
+    }
+}
+
+/// Answer to a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    /// Moment of the first of several responses.
+    pub(super) first: Option<Instant>,
+    /// Number of responses.
+    pub(super) responses: u64,
+    /// Number of rows of the request.
+    pub(super) rows: u64,
+}
+
+impl Answered {
+    pub(super) const ONCE: Self = Self {
+        first: None,
+        responses: 1,
+        rows: 1,
+    };
+
+    /// Sets the number of rows of the request.
+    pub(super) const fn of(self, rows: u64) -> Self {
+        Self { rows, ..self }
     }
 }
 
