@@ -129,6 +129,12 @@ impl Config {
         server
     }
 
+    /// Serves the file until this process ends: for a `static` of a module whose tests share the server.
+    pub(crate) fn serve_kept(self, flags: &[&str]) -> Server {
+        let server = self.serve_with(flags);
+        server.kept(Some(self.folder))
+    }
+
     /// Starts a server in the same way, and does not wait.
     pub(crate) fn begin(&self, flags: &[&str]) -> Server {
         let mut flags = flags.to_vec();
