@@ -135,6 +135,11 @@ impl Config {
         server.kept(Some(self.folder))
     }
 
+    /// Keeps a server of the file, and its folder, until this process ends.
+    pub(crate) fn keep(self, server: Server) -> Server {
+        server.kept(Some(self.folder))
+    }
+
     /// Starts a server in the same way, and does not wait.
     pub(crate) fn begin(&self, flags: &[&str]) -> Server {
         let mut flags = flags.to_vec();

@@ -183,7 +183,7 @@ impl Server {
 
 /// Starts the guard of a process, which kills it when this one ends, however it does, and removes its folder: the
 /// guard's stdin is closed then.
-fn end_with_tests(process: u32, folder: &Path) -> Child {
+pub(crate) fn end_with_tests(process: u32, folder: &Path) -> Child {
     const WAIT: &str = r#"cat > /dev/null; kill -9 "$1"; [ -z "$2" ] || rm -rf -- "$2""#;
     Command::new("sh")
         .args(["-c", WAIT, "sh", &process.to_string()])
