@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use super::WITH_METRICS;
 use crate::support::{
     Server,
     http::{Answer, connect, read},
@@ -80,7 +81,7 @@ fn pages_of_other_origins_manage_nothing() {
 
 #[test]
 fn a_name_that_was_made_to_point_here_manages_nothing() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     let host = format!("evil.example:{}", server.rest_port);
     let origin = format!("http://{host}");
     for (method, path) in PATHS {
@@ -91,19 +92,19 @@ fn a_name_that_was_made_to_point_here_manages_nothing() {
             ("Sec-Fetch-Site", "none"),
         ] {
             let headers = [("Host", host.as_str()), ("Accept", "text/html"), own];
-            let answer = browse(&server, method, path, &headers);
+            let answer = browse(server, method, path, &headers);
             assert!(refused(&answer), "{method} {path} {own:?}: {answer:?}");
         }
     }
     let headers = [("Host", host.as_str()), ("Origin", origin.as_str())];
-    let answer = browse(&server, "POST", "/v1/config/reload", &headers);
+    let answer = browse(server, "POST", "/v1/config/reload", &headers);
     let text = answer.error().replace(&host, "<host>");
     insta::assert_snapshot!(text, @"403: Host is not one that browsers may use here; expected one of --allowed-hosts, found `<host>`");
 }
 
 #[test]
 fn own_pages_and_programs_are_served_as_ever() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     let host = format!("localhost:{}", server.rest_port);
     let origin = format!("http://{host}");
     let own = [
@@ -116,7 +117,7 @@ fn own_pages_and_programs_are_served_as_ever() {
     let program = [("Host", "ovms.svc.cluster.local"), ("Accept", "text/html")];
     for headers in [&own[..], &program] {
         for (method, path) in PATHS {
-            let answer = browse(&server, method, path, headers);
+            let answer = browse(server, method, path, headers);
             // A model has no drawing.
             let expected = if path.starts_with("/dashboard/drawing") {
                 404
@@ -136,17 +137,17 @@ fn own_pages_and_programs_are_served_as_ever() {
         ("Sec-Fetch-Dest", "document"),
     ];
     for path in ["/", "/dashboard", "/dashboard/servables/dummy"] {
-        assert_eq!(browse(&server, "GET", path, &link).status, 200, "{path}");
+        assert_eq!(browse(server, "GET", path, &link).status, 200, "{path}");
     }
-    assert_eq!(browse(&server, "GET", "/v1/config", &link).status, 403);
+    assert_eq!(browse(server, "GET", "/v1/config", &link).status, 403);
 }
 
 #[test]
 fn inference_and_health_are_for_pages_of_all_origins() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let foreign = [("Host", "evil.example"), ("Origin", "https://app.example")];
     for path in ["/v2/health/ready", "/v2/models/dummy", "/v1/models/dummy"] {
-        let answer = browse(&server, "GET", path, &foreign);
+        let answer = browse(server, "GET", path, &foreign);
         assert_eq!(answer.status, 200, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     }

@@ -1,5 +1,7 @@
 //! Errors that would show clients something of the machine, of the server's code, or of what others use.
 
+use std::{fs, sync::LazyLock};
+
 use serde_json::json;
 
 use crate::support::{
@@ -7,16 +9,16 @@ use crate::support::{
     graphs::{CODE, add_python, code, reported},
     grpc::{Grpc, dummy, raw},
     http::{get, post, send},
+    model,
     pipelines::Config,
     repository,
     tfs::{Tfs, request},
 };
 
 /// Asserts that a text has nothing of the machine, of the code, and of a servable that it is not about.
-fn check(what: &str, text: &str, config: &Config) {
-    let folder = config.beside("").display().to_string();
+fn check(what: &str, text: &str) {
     let known = [
-        folder.trim_end_matches('/'),
+        SERVED.1.as_str(),
         env!("WORKSPACE_ROOT"),
         "/usr/",
         "/home/",
@@ -36,17 +38,26 @@ fn check(what: &str, text: &str, config: &Config) {
     }
 }
 
-fn config() -> Config {
+/// A server of what can be served and what cannot, and the folder of its files.
+static SERVED: LazyLock<(Server, String)> = LazyLock::new(|| {
     let mut config = Config::of(&["dummy", "pair"]);
-    config.model("hidden_one", &crate::support::model("two_outputs"));
-    config
-}
+    config.model("hidden_one", &model("two_outputs"));
+    add_python(&mut config, "graph", CODE);
+    let broken = config.beside("broken");
+    repository::copy(&model("dummy").join("1"), &broken.join("1"));
+    fs::write(repository::graph(&broken), "<net>").unwrap();
+    config.model("broken", &broken);
+    config.model("absent", &config.beside("nothing"));
+    add_python(&mut config, "broken_graph", "import nothing_like_it\n");
+    let folder = config.beside("").display().to_string();
+    let folder = folder.trim_end_matches('/').to_owned();
+    (config.serve_kept(&[]), folder)
+});
 
 #[test]
 fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
-    let config = config();
-    let server = config.serve();
-    let (grpc, tfs) = (Grpc::connect(&server), Tfs::connect(&server));
+    let server = &SERVED.0;
+    let (grpc, tfs) = (Grpc::connect(server), Tfs::connect(server));
     let mut texts = Vec::new();
     for name in [
         "hidden",
@@ -61,10 +72,10 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
         texts.push(grpc.refused(named));
         texts.push(tfs.refused(request(name, [])));
         for path in ["", "/config", "/stats", "/ready", "/versions/1"] {
-            texts.push(get(&server, &format!("/v2/models/{name}{path}")).text());
+            texts.push(get(server, &format!("/v2/models/{name}{path}")).text());
         }
-        texts.push(get(&server, &format!("/v1/models/{name}")).text());
-        texts.push(get(&server, &format!("/v3/models/{name}")).text());
+        texts.push(get(server, &format!("/v1/models/{name}")).text());
+        texts.push(get(server, &format!("/v3/models/{name}")).text());
     }
     for input in ["x", "b", ""] {
         for datatype in ["FP32", "INT64", "BYTES", "none"] {
@@ -88,11 +99,11 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
             "/v2/systemsharedmemory/region/x/register",
             "/v3/chat/completions",
         ] {
-            texts.push(post(&server, path, body.as_bytes()).text());
+            texts.push(post(server, path, body.as_bytes()).text());
         }
         texts.push(
             send(
-                &server,
+                server,
                 "PUT",
                 "/v1/models/dummy/sequences/1",
                 &[],
@@ -107,47 +118,34 @@ fn errors_of_clients_name_nothing_of_the_machine_and_of_others() {
         { "name": "b", "shape": [1, 2], "datatype": "INT64", "data": [1, 2] },
     ] });
     let failed = post(
-        &server,
+        server,
         "/v2/models/pair/infer",
         kserve.to_string().as_bytes(),
     );
     assert_eq!(failed.status, 500);
     texts.push(failed.text());
     for text in &texts {
-        check("an error", text, &config);
+        check("an error", text);
     }
 }
 
 /// The states of its versions do (`/v1/models/NAME`): they are for whoever runs the server.
 #[test]
 fn calls_about_what_cannot_be_served_name_no_paths() {
-    let mut config = config();
-    let broken = repository::of(&[("1", "dummy")]);
-    std::fs::write(repository::graph(broken.path()), "<net>").unwrap();
-    config.model("broken", broken.path());
-    config.model("absent", &config.beside("nothing"));
-    add_python(&mut config, "graph", "import nothing_like_it\n");
-    let server: Server = config.serve();
-    for name in ["broken", "absent", "graph"] {
+    for name in ["broken", "absent", "broken_graph"] {
         for path in [
             format!("/v2/models/{name}"),
             format!("/v2/models/{name}/ready"),
             format!("/v2/models/{name}/config"),
         ] {
-            let text = get(&server, &path).text();
-            check(&path, &text, &config);
-            let broken = broken.path().display().to_string();
-            assert!(!text.contains(&broken), "{path}: {text}");
+            check(&path, &get(&SERVED.0, &path).text());
         }
     }
 }
 
 #[test]
 fn errors_of_python_handlers_name_no_files() {
-    let mut config = config();
-    add_python(&mut config, "graph", CODE);
-    let server = config.serve();
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVED.0);
     for body in [
         "raise ValueError('no')",
         "import nothing_like_it",
@@ -155,6 +153,6 @@ fn errors_of_python_handlers_name_no_files() {
         "return [1]",
     ] {
         let text = reported(&grpc, code("graph", body));
-        check(body, &text, &config);
+        check(body, &text);
     }
 }

@@ -29,7 +29,7 @@ fn statuses(server: &Server, bytes: &[u8]) -> Vec<u16> {
 
 #[test]
 fn lines_that_end_with_lf_alone_are_refused() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let good = "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n";
     for bad in [
         "GET /v2/health/live HTTP/1.1\nHost: test\r\n\r\n",
@@ -38,12 +38,12 @@ fn lines_that_end_with_lf_alone_are_refused() {
         "GET /v2/health/live HTTP/1.1\r\nHost: test\r\nX: y\nTransfer-Encoding: chunked\r\n\r\n",
         "\nGET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n",
     ] {
-        assert_eq!(statuses(&server, bad.as_bytes()), [400], "{bad:?}");
+        assert_eq!(statuses(server, bad.as_bytes()), [400], "{bad:?}");
         let behind = format!("{good}{bad}");
-        assert_eq!(statuses(&server, behind.as_bytes()), [200, 400], "{bad:?}");
+        assert_eq!(statuses(server, behind.as_bytes()), [200, 400], "{bad:?}");
     }
     // A byte at a time, as a client that stays.
-    let mut stream = connect(&server);
+    let mut stream = connect(server);
     stream.set_nodelay(true).unwrap();
     for byte in b"GET /v2/health/live HTTP/1.1\r\nHost: test\n" {
         stream.write_all(&[*byte]).unwrap();
@@ -52,13 +52,13 @@ fn lines_that_end_with_lf_alone_are_refused() {
     // In bodies it is a byte like any other.
     let body = "\n{\n}\n";
     let request = head("POST", INFER, body.len(), &[]) + body + good;
-    assert_eq!(statuses(&server, request.as_bytes()), [400, 200]);
+    assert_eq!(statuses(server, request.as_bytes()), [400, 200]);
 }
 
 #[test]
 fn a_request_needs_one_host() {
-    let server = Server::start("dummy");
-    let status = |head: &str| statuses(&server, format!("{head}\r\n\r\n").as_bytes());
+    let server = Server::shared("dummy");
+    let status = |head: &str| statuses(server, format!("{head}\r\n\r\n").as_bytes());
     assert_eq!(status("GET /v2/health/live HTTP/1.1"), [400]);
     assert_eq!(
         status("GET /v2/health/live HTTP/1.1\r\nHost: a\r\nHost: a"),
@@ -74,7 +74,7 @@ fn a_request_needs_one_host() {
 
 #[test]
 fn broken_chunks_are_refused() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let head = format!("POST {INFER} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for chunks in [
         "xyz\r\n{}\r\n0\r\n\r\n",
@@ -89,19 +89,19 @@ fn broken_chunks_are_refused() {
         "2\r\n{}\r\n",
     ] {
         let request = format!("{head}{chunks}");
-        assert_eq!(statuses(&server, request.as_bytes()), [400], "{chunks:?}");
+        assert_eq!(statuses(server, request.as_bytes()), [400], "{chunks:?}");
     }
-    let mut stream = connect(&server);
+    let mut stream = connect(server);
     stream
         .write_all(format!("{head}xyz\r\n").as_bytes())
         .unwrap();
     insta::assert_snapshot!(read(&mut stream).error(), @"400: request body cannot be read: Invalid chunk size line: missing size digit");
-    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+    assert_eq!(get(server, "/v2/health/ready").status, 200);
 }
 
 #[test]
 fn what_hides_the_end_of_a_body_is_refused() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let next = "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n";
     let head = format!("POST {INFER} HTTP/1.1\r\nHost: a\r\n");
     for rest in [
@@ -123,7 +123,7 @@ fn what_hides_the_end_of_a_body_is_refused() {
     ] {
         // What follows is not answered: where it begins is not known.
         let wire = format!("{head}{rest}{next}");
-        let answers = statuses(&server, wire.as_bytes());
+        let answers = statuses(server, wire.as_bytes());
         assert!(matches!(answers[..], [400..=412]), "{rest:?}: {answers:?}");
     }
 }

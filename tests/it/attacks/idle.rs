@@ -4,6 +4,7 @@ use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::TcpStream,
     process::Command,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -17,6 +18,10 @@ use crate::support::{
 };
 
 const LIVE: &str = "/v2/health/live";
+
+/// A server that closes what is idle for a second.
+static IMPATIENT: LazyLock<Server> =
+    LazyLock::new(|| Server::start_with("dummy", &["--idle_timeout_seconds=1"]).kept(None));
 
 /// Waits until the server closes; discards all bytes before.
 fn until_closed(stream: &mut TcpStream) {
@@ -33,14 +38,13 @@ fn until_closed(stream: &mut TcpStream) {
 
 #[test]
 fn http_1_connections_are_closed_when_idle_in_any_state() {
-    let server = Server::start_with("dummy", &["--idle_timeout_seconds=1"]);
     let request = http1_head("GET", LIVE, 0, &[]);
-    let mut fresh = connect(&server);
-    let mut half = connect(&server);
+    let mut fresh = connect(&IMPATIENT);
+    let mut half = connect(&IMPATIENT);
     half.write_all(&request.as_bytes()[..20]).unwrap();
-    let mut used = connect(&server);
+    let mut used = connect(&IMPATIENT);
     assert_eq!(exchange(&mut used, &request, b"").status, 200);
-    let mut begun = connect(&server);
+    let mut begun = connect(&IMPATIENT);
     begun.write_all(request.as_bytes()).unwrap();
     begun.write_all(&request.as_bytes()[..20]).unwrap();
     for stream in [&mut fresh, &mut half, &mut used, &mut begun] {
@@ -50,22 +54,21 @@ fn http_1_connections_are_closed_when_idle_in_any_state() {
 
 #[test]
 fn http_2_connections_are_closed_when_idle_in_any_state() {
-    let server = Server::start_with("dummy", &["--idle_timeout_seconds=1"]);
-    let fresh = Http2::connect(&server, &[]);
-    let mut used = Http2::connect(&server, &[]);
+    let fresh = Http2::connect(&IMPATIENT, &[]);
+    let mut used = Http2::connect(&IMPATIENT, &[]);
     used.call(INFER, &dummy());
-    let mut half_block = Http2::connect(&server, &[]);
+    let mut half_block = Http2::connect(&IMPATIENT, &[]);
     half_block.frame(HEADERS, 0, 1, &head(INFER)[..20]);
-    let mut half_frame = Http2::connect(&server, &[]);
+    let mut half_frame = Http2::connect(&IMPATIENT, &[]);
     half_frame.send(&frame(HEADERS, END_HEADERS, 1, &head(INFER))[..20]);
-    let mut open = Http2::connect(&server, &[]);
+    let mut open = Http2::connect(&IMPATIENT, &[]);
     let stream = open.open(STREAM_INFER);
     for mut idle in [fresh, used, half_block, half_frame] {
         let (_, frames) = idle.until_closed(|_| {});
         assert!(frames.iter().any(|frame| frame.kind == GOAWAY));
     }
     // Pings are no requests.
-    let mut pings = Http2::connect(&server, &[]);
+    let mut pings = Http2::connect(&IMPATIENT, &[]);
     pings.until_closed(Http2::ping);
     // All that while one stream was open, and that is a request.
     open.frame(super::http2::DATA, 1, stream, &[]);

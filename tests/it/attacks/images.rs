@@ -74,7 +74,7 @@ fn eight(server: &Server, image: &[u8]) -> Vec<Result<usize, String>> {
 }
 
 #[test]
-fn what_a_header_claims_is_charged_before_it_is_decoded() {
+fn what_a_header_claims_is_charged_before_it_is_decoded_and_profiles_are_not_unpacked() {
     let server = Server::start_with("image_any", &[WITH_BUDGET]);
     let image = claims();
     assert!(image.len() < 1000);
@@ -91,14 +91,9 @@ fn what_a_header_claims_is_charged_before_it_is_decoded() {
     let small = fs::read(fixture("images/star.png")).unwrap();
     let served = eight(&server, &small);
     assert!(served.iter().all(Result::is_ok), "{served:?}");
-}
 
-#[test]
-fn profiles_are_not_unpacked() {
-    let server = Server::start_with("image_any", &[WITH_BUDGET]);
     let image = profiled();
     assert!(image.len() < 1 << 20);
-    let growth = Growth::of(&server);
     for answer in eight(&server, &image) {
         assert_eq!(answer, Ok(8 * 8 * 3 * 4));
     }
@@ -146,11 +141,11 @@ fn copies_of_images_count() {
 
 #[test]
 fn images_that_are_cut_short_are_refused() {
-    let server = Server::start("image_any");
+    let server = Server::shared("image_any");
     for extension in ["jpg", "png"] {
         let whole = fs::read(fixture(&format!("images/star.{extension}"))).unwrap();
         for cut in [whole.len() / 2, whole.len() - 2] {
-            let answers = eight(&server, &whole[..cut]);
+            let answers = eight(server, &whole[..cut]);
             let expected = "InvalidArgument: Image parsing failed - image 0: found no end of the image: it is cut short; input name: image";
             assert!(
                 answers

@@ -3,6 +3,7 @@
 use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::TcpStream,
+    sync::LazyLock,
     time::Duration,
 };
 
@@ -12,7 +13,6 @@ use crate::support::{
     Server,
     grpc::Grpc,
     http::{Answer, connect, exchange, head, read, send},
-    model,
     server::free_ports,
     wire::{self, Call},
 };
@@ -32,27 +32,31 @@ fn exchange_whole(stream: &mut TcpStream, method: &str, path: &str) -> Answer {
     read(stream)
 }
 
-/// Starts a server with a management port.
-fn start(flags: &[&str]) -> (Server, u16) {
+/// Number of connections that the REST port of [`MANAGED`] takes.
+const PLACES: usize = 8;
+
+/// A server with a management port, and that port. One test fills the REST port, and no other uses that.
+static MANAGED: LazyLock<(Server, u16)> = LazyLock::new(|| {
     let port = free_ports().0;
-    let own = format!("--management_port={port}");
-    let flags = [&["--metrics_enable", own.as_str()], flags].concat();
-    let server = Server::begin("dummy", &model("dummy"), &flags);
-    server.wait_ready();
-    (server, port)
-}
+    let flags = [
+        "--metrics_enable",
+        &format!("--management_port={port}"),
+        &format!("--max_connections={PLACES}"),
+    ];
+    let server = Server::start_with("dummy", &flags);
+    (server.kept(None), port)
+});
 
 #[test]
 fn probes_are_answered_when_all_places_are_taken() {
-    const PLACES: usize = 8;
-    let (server, management) = start(&[&format!("--max_connections={PLACES}")]);
+    let (server, management) = (&MANAGED.0, MANAGED.1);
     let live = head("GET", "/v2/health/live", 0, &[]);
     // Each has been answered, so that it has a place.
-    let mut taken: Vec<TcpStream> = (0..PLACES).map(|_| connect(&server)).collect();
+    let mut taken: Vec<TcpStream> = (0..PLACES).map(|_| connect(server)).collect();
     for stream in &mut taken {
         assert_eq!(exchange(stream, &live, b"").status, 200);
     }
-    let mut waits = connect(&server);
+    let mut waits = connect(server);
     waits.write_all(live.as_bytes()).unwrap();
 
     for (method, path, status) in [
@@ -83,7 +87,7 @@ fn probes_are_answered_when_all_places_are_taken() {
 
 #[test]
 fn it_serves_no_inference_and_no_page_of_other_origins() {
-    let (_server, management) = start(&[]);
+    let management = MANAGED.1;
     for (method, path, status) in [
         ("POST", "/v2/models/dummy/infer", 404),
         ("POST", "/v1/models/dummy:predict", 405),
@@ -115,7 +119,7 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
 
 #[test]
 fn the_page_shows_commands_that_reach_the_ports_of_inference() {
-    let (server, management) = start(&[]);
+    let (server, management) = (&MANAGED.0, MANAGED.1);
     let page = ask(management, "GET", "/").text();
     let of_servable = ask(management, "GET", "/dashboard/servables/dummy").text();
     assert!(of_servable.contains("from the page of the REST port"));
@@ -179,7 +183,7 @@ fn what_manages_a_server_without_opting_in_is_known() {
 
 #[test]
 fn it_binds_the_addresses_of_rest_and_no_others() {
-    let (_server, management) = start(&[]);
+    let management = MANAGED.1;
     assert_eq!(ask(management, "GET", "/v2/health/live").status, 200);
     let other = TcpStream::connect(("127.0.0.2", management));
     assert_eq!(other.unwrap_err().kind(), ErrorKind::ConnectionRefused);

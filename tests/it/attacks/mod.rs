@@ -24,6 +24,14 @@ mod trailers;
 mod watchers;
 mod windows;
 
+use std::sync::LazyLock;
+
+use crate::support::Server;
+
+/// A server of the model `dummy` with metrics, for tests that read none.
+static WITH_METRICS: LazyLock<Server> =
+    LazyLock::new(|| Server::start_with("dummy", &["--metrics_enable"]).kept(None));
+
 /// Makes a field of bytes: a message, or a text.
 fn field(number: u8, contents: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2];

@@ -3,8 +3,8 @@
 
 use std::io::{Read as _, Write as _};
 
+use super::WITH_METRICS;
 use crate::support::{
-    Server,
     grpc::{Grpc, dummy},
     http::{Answer, SPELLINGS, connect, get, send},
     wire::{self, Call},
@@ -26,7 +26,7 @@ fn check_empty(what: &str, answer: &Answer) {
 
 #[test]
 fn no_path_leads_to_a_file() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     let ups = [
         "..",
         "%2e%2e",
@@ -62,7 +62,7 @@ fn no_path_leads_to_a_file() {
                 format!("{root}{up}"),
             ] {
                 for method in ["GET", "POST", "PUT"] {
-                    let answer = send(&server, method, &path, &[], b"");
+                    let answer = send(server, method, &path, &[], b"");
                     let what = format!("{method} {path}");
                     assert!((400..500).contains(&answer.status), "{what}: {answer:?}");
                     check_empty(&what, &answer);
@@ -71,7 +71,7 @@ fn no_path_leads_to_a_file() {
         }
     }
     // Names of models are looked up, and are no paths, on any other way either.
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(server);
     for name in [
         "../dummy",
         "/etc/passwd",
@@ -102,11 +102,11 @@ fn no_path_leads_to_a_file() {
 
 #[test]
 fn no_spelling_of_a_path_goes_around_the_rules_for_browsers() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     let foreign = ("Origin", "https://evil.example");
     for path in SPELLINGS {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "reload"] {
-            let answer = send(&server, method, path, &[foreign], b"");
+            let answer = send(server, method, path, &[foreign], b"");
             assert!(
                 [400, 403, 404, 405].contains(&answer.status),
                 "{method} {path}: {answer:?}"
@@ -125,46 +125,46 @@ fn no_spelling_of_a_path_goes_around_the_rules_for_browsers() {
         ("X-Host", "localhost"),
     ] {
         let headers = [foreign, header];
-        let answer = send(&server, "POST", "/v1/config/reload", &headers, b"");
+        let answer = send(server, "POST", "/v1/config/reload", &headers, b"");
         assert_eq!(answer.status, 403, "{header:?}");
     }
 }
 
 #[test]
 fn headers_choose_no_other_path_or_method() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     for header in [
         ("X-HTTP-Method-Override", "POST"),
         ("X-HTTP-Method", "POST"),
         ("X-Method-Override", "POST"),
     ] {
-        let reload = send(&server, "GET", "/v1/config/reload", &[header], b"");
+        let reload = send(server, "GET", "/v1/config/reload", &[header], b"");
         assert_eq!(reload.status, 405, "{header:?}");
-        let infer = send(&server, "GET", "/v2/models/dummy/infer", &[header], b"");
+        let infer = send(server, "GET", "/v2/models/dummy/infer", &[header], b"");
         assert_eq!(infer.status, 405, "{header:?}");
     }
     for header in ["X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Prefix"] {
-        let answer = send(&server, "GET", "/nowhere", &[(header, "/v1/config")], b"");
+        let answer = send(server, "GET", "/nowhere", &[(header, "/v1/config")], b"");
         assert_eq!(answer.status, 404, "{header}");
         check_empty(header, &answer);
     }
     // A target with a host is the path behind it, and the same rules hold.
-    assert_eq!(get(&server, "http://test/v1/config").status, 200);
-    assert_eq!(get(&server, "http://test/nowhere").status, 404);
-    assert_eq!(send(&server, "CONNECT", "test:80", &[], b"").status, 404);
+    assert_eq!(get(server, "http://test/v1/config").status, 200);
+    assert_eq!(get(server, "http://test/nowhere").status, 404);
+    assert_eq!(send(server, "CONNECT", "test:80", &[], b"").status, 404);
 }
 
 #[test]
 fn each_port_speaks_its_own_protocol_and_no_other() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     // What asks for another protocol gets an answer of this one.
     let upgrade = [
         ("Connection", "Upgrade, HTTP2-Settings"),
         ("Upgrade", "h2c"),
         ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA"),
     ];
-    assert_eq!(send(&server, "GET", "/v2", &upgrade, b"").status, 200);
-    let mut stream = connect(&server);
+    assert_eq!(send(server, "GET", "/v2", &upgrade, b"").status, 200);
+    let mut stream = connect(server);
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     stream.write_all(preface).unwrap();
     let mut answer = String::new();
@@ -180,7 +180,7 @@ fn each_port_speaks_its_own_protocol_and_no_other() {
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     ] {
         let grpc = [("Content-Type", "application/grpc")];
-        let answer = send(&server, "POST", path, &grpc, &[0; 5]);
+        let answer = send(server, "POST", path, &grpc, &[0; 5]);
         assert_eq!(answer.status, 404, "{path}");
     }
     // Paths of REST on the port of gRPC, however they are written.
@@ -200,7 +200,7 @@ fn each_port_speaks_its_own_protocol_and_no_other() {
         .iter()
         .map(|path| Call::of(path, Vec::new()))
         .collect();
-    for (answer, path) in wire::send(&server, &calls).into_iter().zip(paths) {
+    for (answer, path) in wire::send(server, &calls).into_iter().zip(paths) {
         let status = answer.expect_err(path);
         assert_eq!(
             status.code(),
@@ -208,5 +208,5 @@ fn each_port_speaks_its_own_protocol_and_no_other() {
             "{path}: {status:?}"
         );
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }

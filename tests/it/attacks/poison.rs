@@ -2,8 +2,9 @@
 //! others; inferences that do not end.
 
 use std::{
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -23,6 +24,18 @@ use crate::support::{
     sequence::{self, Ask, Client, Wire},
     thread,
 };
+
+/// A server of `pair` under several names, which are each of one test, and the folder of `lost`.
+static PAIRS: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
+    let mut config = Config::of(&["pair"]);
+    config.model("n", &model("pair"));
+    let node = dl("first", "n", "a=request.a b=request.b", "sum=y");
+    config.pipeline("p", "a b", &[node], "sum=first.y");
+    let folder = config.beside("lost");
+    repository::copy(&model("pair").join("1"), &folder.join("1"));
+    config.model("lost", &folder);
+    (config.serve_kept(&[]), folder)
+});
 
 /// Number of clients with valid requests.
 const CLIENTS: i64 = 16;
@@ -198,12 +211,7 @@ fn values_that_make_inferences_fail_replace_the_model_at_most_once_in_the_time_s
 
 #[test]
 fn a_pipeline_repeats_what_a_bad_request_to_its_model_has_failed() {
-    let mut config = Config::of(&[]);
-    config.model("n", &model("pair"));
-    let node = dl("first", "n", "a=request.a b=request.b", "sum=y");
-    config.pipeline("p", "a b", &[node], "sum=first.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&PAIRS.0);
     let valid = || {
         let answer = client.infer(pair("p", [1, 8], [1, 8]));
         assert_eq!(misfit(&answer, [1, 8]), None);
@@ -246,7 +254,7 @@ fn the_reason_is_reported_on_all_apis_and_can_be_hidden() {
             rest("/v1/models/pair:predict", &tfs),
         ]
     };
-    for text in reported(&Server::start("pair")) {
+    for text in reported(&PAIRS.0) {
         let (_, reason) = text.split_once("Internal inference error - ").expect(&text);
         assert!(
             reason.ends_with("Argument shapes are inconsistent."),
@@ -397,20 +405,15 @@ fn a_failed_step_leaves_other_sequences_where_they_are() {
 
 #[test]
 fn a_model_that_cannot_be_replaced_goes_on() {
-    let folder = repository::folder();
-    let version = folder.path().join("1");
-    repository::copy(&model("pair").join("1"), &version);
-    let flags = ["--file_system_poll_wait_seconds", "0"];
-    let server = Server::begin("pair", folder.path(), &flags);
-    server.wait_ready();
-    let client = Grpc::connect(&server);
-    std::fs::remove_dir_all(&version).unwrap();
-    let refused = client.refused(pair("pair", [1, 3], [1, 2]));
+    let (server, folder) = &*PAIRS;
+    let client = Grpc::connect(server);
+    std::fs::remove_dir_all(folder.join("1")).unwrap();
+    let refused = client.refused(pair("lost", [1, 3], [1, 2]));
     assert!(refused.contains("Internal inference error - "), "{refused}");
     server.wait_log("and the model cannot be replaced");
     for shape in [[1, 8], [2, 2], [3, 1]] {
         assert_eq!(
-            misfit(&client.infer(pair("pair", shape, shape)), shape),
+            misfit(&client.infer(pair("lost", shape, shape)), shape),
             None
         );
     }

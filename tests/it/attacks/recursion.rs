@@ -71,7 +71,7 @@ fn json_without_end_is_refused_on_all_paths() {
 
 #[test]
 fn messages_without_end_are_refused_on_all_calls() {
-    let server = Server::start_with("dummy", &[WITH_BUDGET]);
+    let server = Server::shared("dummy");
     // A variant in a tensor, whose tensors have variants (tensorflow.VariantTensorDataProto).
     let mut tensors = Vec::new();
     for _ in 0..10_000 {
@@ -103,7 +103,7 @@ fn messages_without_end_are_refused_on_all_calls() {
         ("/grpc.health.v1.Health/Check", groups),
     ]
     .map(|(path, message)| Call::of(path, message));
-    let answers = wire::send(&server, &calls);
+    let answers = wire::send(server, &calls);
     for (place, answer) in answers.into_iter().enumerate() {
         match answer {
             // An unknown field with bytes that nobody looks into.
@@ -119,7 +119,7 @@ fn messages_without_end_are_refused_on_all_calls() {
             ),
         }
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }
 
 #[test]

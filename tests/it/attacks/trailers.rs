@@ -54,23 +54,20 @@ fn refused(server: &Server, calls: usize) -> (usize, usize) {
 
 #[test]
 fn a_connection_has_a_bounded_number_of_streams() {
-    let server = Server::start("dummy");
-    let settings = Http2::connect(&server, &[]).settings;
+    let server = Server::shared("dummy");
+    let settings = Http2::connect(server, &[]).settings;
     assert_eq!(setting(&settings, MAX_CONCURRENT_STREAMS), Some(128));
     assert_eq!(setting(&settings, MAX_HEADER_LIST_SIZE), Some(8192));
-    assert_eq!(refused(&server, 200), (72, 128));
-    Grpc::connect(&server).check_serves();
+    assert_eq!(refused(server, 200), (72, 128));
+    Grpc::connect(server).check_serves();
 
-    let flag = "--grpc_max_concurrent_streams=3";
-    for flags in [
-        &[flag][..],
-        &["--grpc_channel_arguments=grpc.max_concurrent_streams=3"],
-        // The one of its own says more.
-        &[
-            flag,
-            "--grpc_channel_arguments=grpc.max_concurrent_streams=5",
-        ],
-    ] {
+    let argument = "--grpc_channel_arguments=grpc.max_concurrent_streams=3";
+    // The flag of its own says more.
+    let both = [
+        "--grpc_max_concurrent_streams=3",
+        "--grpc_channel_arguments=grpc.max_concurrent_streams=5",
+    ];
+    for flags in [&[argument][..], &both] {
         let server = Server::start_with("dummy", flags);
         let settings = Http2::connect(&server, &[]).settings;
         assert_eq!(setting(&settings, MAX_CONCURRENT_STREAMS), Some(3));
@@ -80,8 +77,8 @@ fn a_connection_has_a_bounded_number_of_streams() {
 
 #[test]
 fn header_blocks_are_bounded() {
-    let server = Server::start("dummy");
-    let mut attacker = Http2::connect(&server, &[]);
+    let server = Server::shared("dummy");
+    let mut attacker = Http2::connect(server, &[]);
     // Nobody reads trailers; what is beyond the bound of a list is not even kept.
     let stream = attacker.open(INFER);
     attacker.frame(DATA, 0, stream, &framed(&dummy()));
@@ -106,7 +103,7 @@ fn header_blocks_are_bounded() {
         attacker.frame(CONTINUATION, 0, stream, &block(16_000));
     }
     attacker.until_closed(|_| {});
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }
 
 #[test]

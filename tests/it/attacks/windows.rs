@@ -2,12 +2,14 @@
 
 use std::{
     io::{Read as _, Write as _},
+    sync::LazyLock,
     thread::sleep,
     time::Duration,
 };
 
 use flate2::{Compression, write::GzEncoder};
 use ovms::proto::kserve::ModelInferRequest;
+use serde_json::json;
 
 use super::{
     http2::{
@@ -20,10 +22,18 @@ use crate::support::{
     Server, busy, eventually,
     grpc::{Grpc, dummy, raw},
     http::{connect, get},
+    model,
+    pipelines::Config,
 };
 
-/// Flags that give a client that reads nothing one second.
-const IMPATIENT: &[&str] = &["--write_timeout_seconds=1"];
+/// A server that gives a client that reads nothing one second.
+static IMPATIENT: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&["dummy", "passthrough_u8"]);
+    let busy = config.model("busy", &model("busy"));
+    busy["plugin_config"] = serde_json::from_str(busy::PLUGIN_CONFIG).unwrap();
+    busy["nireq"] = json!(1);
+    config.serve_kept(&["--write_timeout_seconds=1"])
+});
 
 /// Length of a response of more than one frame; a hundred such requests fit a connection's window.
 const PIECES: usize = 70_000;
@@ -42,8 +52,7 @@ fn large(bytes: usize) -> ModelInferRequest {
 
 #[test]
 fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
-    let server = Server::start_with("passthrough_u8", IMPATIENT);
-    let mut attacker = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]);
+    let mut attacker = Http2::connect(&IMPATIENT, &[(INITIAL_WINDOW_SIZE, 0)]);
     let streams: Vec<u32> = (0..100)
         .map(|_| attacker.call(INFER, &large(PIECES)))
         .collect();
@@ -75,7 +84,7 @@ fn streams_whose_windows_stay_shut_are_reset_whatever_else_the_client_sends() {
         frame.stream == good && frame.kind == HEADERS && frame.flags & END_STREAM != 0
     };
     attacker.until("the answer", ends);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&IMPATIENT);
     let answer = grpc.answered(large(PIECES));
     assert_eq!(answer.raw_output_contents[0].len(), PIECES);
 }
@@ -135,8 +144,7 @@ fn answers_that_nobody_takes_count() {
 
 #[test]
 fn a_window_that_opens_in_time_gets_all_of_an_answer() {
-    let server = Server::start_with("passthrough_u8", IMPATIENT);
-    let mut slow = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]);
+    let mut slow = Http2::connect(&IMPATIENT, &[(INITIAL_WINDOW_SIZE, 0)]);
     let stream = slow.call(INFER, &large(300_000));
     let mut received = 0;
     // Pauses of more than the limit in all, and each well within it.
@@ -159,22 +167,20 @@ fn a_window_that_opens_in_time_gets_all_of_an_answer() {
 
 #[test]
 fn a_connection_whose_answers_only_h2_holds_is_closed() {
-    let server = Server::start_with("dummy", IMPATIENT);
     // One byte is enough for all of a small answer to be handed on.
-    let mut attacker = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 1)]);
+    let mut attacker = Http2::connect(&IMPATIENT, &[(INITIAL_WINDOW_SIZE, 1)]);
     for _ in 0..100 {
         attacker.call(INFER, &dummy());
     }
     let (took, frames) = attacker.until_closed(Http2::ping);
     assert!(took >= Duration::from_millis(900), "{took:?}");
     assert!(frames.iter().any(|frame| frame.kind == DATA));
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(&IMPATIENT).check_serves();
 }
 
 #[test]
 fn other_streams_of_such_a_connection_have_time_to_end() {
-    let server = busy::serve(IMPATIENT);
-    let mut mixed = Http2::connect(&server, &[(INITIAL_WINDOW_SIZE, 1)]);
+    let mut mixed = Http2::connect(&IMPATIENT, &[(INITIAL_WINDOW_SIZE, 1)]);
     mixed.call(INFER, &busy::request(1));
     let goes_on = mixed.open(STREAM_INFER);
     mixed.until("a notice", |frame| frame.kind == GOAWAY);
@@ -206,8 +212,7 @@ fn inferences_and_streams_between_messages_are_not_stuck() {
 
 #[test]
 fn an_http_1_client_that_reads_nothing_is_let_go() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let mut attacker = connect(&server);
+    let mut attacker = connect(&IMPATIENT);
     let pause = Some(Duration::from_millis(300));
     attacker.set_write_timeout(pause).expect("it takes one");
     // One behind the other, until nothing more goes either way.
@@ -227,5 +232,5 @@ fn an_http_1_client_that_reads_nothing_is_let_go() {
         .then_some(())
     });
     drop(attacker.read(&mut [0]));
-    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+    assert_eq!(get(&IMPATIENT, "/v2/health/ready").status, 200);
 }

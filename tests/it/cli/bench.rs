@@ -3,21 +3,22 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command},
 };
 
 use serde_json::Value;
 
+use super::shared::{counted, loading, served};
 use crate::support::{
-    Server, busy,
+    Server,
     cli::{self, Run, words},
     fixture,
     generator::Generator,
     infer::{GRPC, REST, TFS_GRPC, interrupt, port, signal},
-    pipelines::{Config, dl},
+    model,
+    pipelines::Config,
     repository,
-    sequence::counts,
-    steps::{ALL, stateful},
+    steps::ALL,
 };
 
 /// Flags of runs that are as short as can be.
@@ -125,25 +126,27 @@ fn an_open_loop_keeps_its_rate() {
 
 #[test]
 fn sequences_begin_and_end_over_every_api() {
-    let server = stateful("running_total", &["--metrics_enable"]);
+    let server = served();
     for api in ALL {
-        let flags = words("running_total -i x=[1,2,3,4] --sequence 3 --concurrency 3");
-        is_measured(&report(&server, api, &flags)["levels"][0]);
-        let flags = words("running_total -i x=[1,2,3,4] --sequence 5 --rate 100");
-        is_measured(&report(&server, api, &flags)["levels"][0]);
-        let counts = counts(&server);
-        let count = |name: &str| counts[&format!(r#"{name}{{name="running_total",version="1"}}"#)];
-        assert_eq!(count("active"), 0, "{api}: {counts:?}");
-        assert_eq!((count("started"), count("evicted")), (count("ended"), 0));
+        let flags = words("measured_total -i x=[1,2,3,4] --sequence 3 --concurrency 3");
+        is_measured(&report(server, api, &flags)["levels"][0]);
+        let flags = words("measured_total -i x=[1,2,3,4] --sequence 5 --rate 100");
+        is_measured(&report(server, api, &flags)["levels"][0]);
+        let labels = r#"name="measured_total",version="1"}"#;
+        let count = |name: &str| counted(server, &format!("ovms_sequences_{name}"), labels);
+        let [active, started, ended, evicted] =
+            ["active", "started", "ended", "evicted"].map(count);
+        assert!(active == 0 && evicted == 0, "{api}: {active} {evicted}");
+        assert!(started > 0 && started == ended, "{api}: {started} {ended}");
     }
-    let refused = bench(&server, TFS_GRPC, &words("running_total --sequence 1"));
+    let refused = bench(server, TFS_GRPC, &words("measured_total --sequence 1"));
     assert_eq!(refused.code, Some(64));
     assert!(
         refused.stderr.contains("`--sequence 1` does not fit"),
         "{}",
         refused.stderr
     );
-    let alone = bench(&server, GRPC, &words("running_total"));
+    let alone = bench(server, GRPC, &words("measured_total"));
     assert_eq!(alone.code, Some(1), "{}", alone.stderr);
     assert!(
         alone.stderr.contains("Sequence ID has not been provided"),
@@ -154,13 +157,12 @@ fn sequences_begin_and_end_over_every_api() {
 
 #[test]
 fn an_array_with_an_axis_of_steps_gives_the_steps() {
-    let server = stateful("vad_stateful", &[]);
     let frames = fixture("sequences/vad_frames.npy");
     let flags = format!(
         "vad_stateful -i @{} --sequence 5 --concurrency 2",
         frames.display()
     );
-    is_measured(&report(&server, GRPC, &words(&flags))["levels"][0]);
+    is_measured(&report(served(), GRPC, &words(&flags))["levels"][0]);
 }
 
 #[test]
@@ -195,9 +197,8 @@ fn streams_have_an_answer_for_each_request() {
 }
 
 #[test]
-fn events_of_a_graph_are_counted() {
-    let path = concat!(env!("WORKSPACE_ROOT"), "/fixtures/graphs/config.json");
-    let server = Server::of_file(Path::new(path), &[]);
+fn events_of_a_graph_are_counted_and_a_generator_without_its_end_has_a_hint() {
+    let server = Server::of_file(&fixture("graphs/config.json"), &[]);
     server.wait_ready();
     let flags = ["streamer", "-i", "prompt=the model", "--stream"];
     let level = &report(&server, REST, &flags)["levels"][0];
@@ -206,6 +207,9 @@ fn events_of_a_graph_are_counted() {
     assert!(responses > 2.0, "{level}");
     let (first, last) = (&level["first_response_us"], &level["latency_us"]);
     assert!(number(&first["p50"]) <= number(&last["p50"]), "{level}");
+    let said = bench(&server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
+    assert!(said.contains("use `--responses end`"), "{said}");
+    assert!(!said.contains("no server answers"), "{said}");
 }
 
 #[test]
@@ -230,17 +234,6 @@ fn generators_are_measured_to_their_first_response_and_to_the_end() {
 }
 
 #[test]
-fn a_generator_without_its_end_has_a_hint() {
-    let path = concat!(env!("WORKSPACE_ROOT"), "/fixtures/graphs/config.json");
-    let server = Server::of_file(Path::new(path), &[]);
-    server.wait_ready();
-    let flags = ["streamer", "-i", "prompt=the model", "--stream"];
-    let said = bench(&server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
-    assert!(said.contains("use `--responses end`"), "{said}");
-    assert!(!said.contains("no server answers"), "{said}");
-}
-
-#[test]
 fn a_protocol_is_no_input() {
     let server = Server::shared("dummy");
     let said = |input: &str| bench(server, GRPC, &["dummy", "-i", input]).failure();
@@ -255,12 +248,8 @@ fn a_protocol_is_no_input() {
 
 #[test]
 fn pipelines_are_servables_like_models() {
-    let mut config = Config::of(&["dummy"]);
-    let node = dl("only", "dummy", "b=request.x", "a=y");
-    config.pipeline("chain", "x", &[node], "y=only.y");
-    let server = config.serve();
     for api in ALL {
-        is_measured(&report(&server, api, &["chain", "--concurrency=2"])["levels"][0]);
+        is_measured(&report(served(), api, &["chain", "--concurrency=2"])["levels"][0]);
     }
 }
 
@@ -322,29 +311,17 @@ pub(super) const ENDLESS: [&str; 4] = [
     "--output=json",
 ];
 
-/// Starts a load, and waits until the server is busy with it.
-pub(super) fn loaded(server: &Server, api: &str, args: &[&str]) -> std::process::Child {
-    let before = server.processor_time();
-    let child = at(port(server, api), api)
-        .arg("dummy")
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    busy::wait_running(server, before);
-    child
+/// Starts a load of a model that no other test measures, and waits until it goes on.
+pub(super) fn loaded(server: &Server, api: &str, model: &str, args: &[&str]) -> Child {
+    let mut command = at(port(server, api), api);
+    loading(server, model, command.arg(model).args(args))
 }
 
 #[test]
 fn ctrl_c_reports_what_there_is() {
-    let server = Server::start("dummy");
     for api in ALL {
-        let child = loaded(
-            &server,
-            api,
-            &[&ENDLESS[..], &["--concurrency=3,9"]].concat(),
-        );
+        let args = [&ENDLESS[..], &["--concurrency=3,9"]].concat();
+        let child = loaded(served(), api, "interrupted", &args);
         interrupt(&child);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
@@ -364,7 +341,6 @@ fn ctrl_c_reports_what_there_is() {
 
 #[test]
 fn a_termination_writes_the_reports_that_were_asked_for() {
-    let server = Server::start("dummy");
     let folder = repository::folder();
     let path = |name: &str| folder.path().join(name);
     let (save, html) = (path("report.json"), path("report.html"));
@@ -374,7 +350,8 @@ fn a_termination_writes_the_reports_that_were_asked_for() {
         "--html",
         html.to_str().unwrap(),
     ];
-    let child = loaded(&server, GRPC, &[&ENDLESS[..], &files].concat());
+    let args = [&ENDLESS[..], &files].concat();
+    let child = loaded(served(), GRPC, "terminated", &args);
     signal(&child, "TERM");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -392,13 +369,19 @@ fn a_termination_writes_the_reports_that_were_asked_for() {
 
 #[test]
 fn requests_that_fail_under_load_are_counted_by_kind() {
+    let mut config = Config::of(&[]);
     for api in ALL {
-        let mut server = Server::start("dummy");
-        // Three windows with nothing but errors end a run.
-        let args = ["--output=json", "--concurrency=2", "--interval=500ms"];
-        let child = loaded(&server, api, &args);
-        server.signal("KILL");
-        server.wait();
+        config.model(api, &model("dummy"));
+    }
+    let mut server = config.serve_with(&["--metrics_enable"]);
+    // Five windows with nothing but errors end a run; before, no five agree within a percent.
+    let args = words(
+        "--output=json --concurrency=2 --interval=500ms --windows=5 --stability=1 --max-trials=900",
+    );
+    let loads = ALL.map(|api| (api, loaded(&server, api, api, &args)));
+    server.signal("KILL");
+    server.wait();
+    for (api, child) in loads {
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{api}");
         let text = String::from_utf8(output.stderr).unwrap();

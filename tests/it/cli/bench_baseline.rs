@@ -5,34 +5,33 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::bench::{ENDLESS, SHORT, bench, loaded, report};
+use super::{
+    bench::{ENDLESS, SHORT, bench, loaded, report},
+    shared::served,
+};
 use crate::support::{
     Server, cli,
     infer::{GRPC, REST, interrupt, signal},
     repository,
 };
 
-/// Saves a report of a short load of `dummy`; returns its place, in a folder that lives as long as the first.
-fn base(server: &Server, flags: &[&str]) -> (TempDir, String) {
+/// Saves a report of a short load of a model; returns its place, in a folder that lives as long as the first.
+fn base(server: &Server, args: &[&str]) -> (TempDir, String) {
     let folder = repository::folder();
     let saved = folder.path().join("base.json");
     let saved = saved.to_str().unwrap().to_owned();
-    report(
-        server,
-        GRPC,
-        &[&["dummy", "--save", &saved], flags].concat(),
-    );
+    report(server, GRPC, &[args, &["--save", &saved]].concat());
     (folder, saved)
 }
 
 #[test]
 fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
-    let server = Server::start("dummy");
-    let (_folder, saved) = &base(&server, &[]);
+    let server = served();
+    let (_folder, saved) = &base(server, &["baseline"]);
     let kept = fs::read(saved).unwrap();
     let gate = ["--save", saved, "--against", saved, "--fail-if", "worse"];
     for (name, code) in [("INT", 130), ("TERM", 143)] {
-        let child = loaded(&server, GRPC, &[&ENDLESS[..], &gate].concat());
+        let child = loaded(server, GRPC, "baseline", &[&ENDLESS[..], &gate].concat());
         match name {
             "INT" => interrupt(&child),
             name => signal(&child, name),
@@ -49,8 +48,8 @@ fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
     let mut before: Value = serde_json::from_slice(&kept).unwrap();
     before["interrupted"] = true.into();
     fs::write(saved, before.to_string()).unwrap();
-    let against = ["dummy", "--against", saved];
-    let run = bench(&server, GRPC, &[&against[..], &SHORT].concat());
+    let against = ["baseline", "--against", saved];
+    let run = bench(server, GRPC, &[&against[..], &SHORT].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let warning = format!(
         "warning: {saved} (`--against`) is from an interrupted run and may have few windows; `--save {saved}` \
@@ -63,7 +62,7 @@ fn an_interrupted_run_leaves_the_report_that_it_is_compared_with() {
 fn levels_that_were_not_measured_do_not_pass() {
     let server = Server::shared("dummy");
     let two = ["dummy", "--concurrency=1,2"];
-    let (_folder, saved) = &base(server, &two[1..]);
+    let (_folder, saved) = &base(server, &two);
     let kept = fs::read(saved).unwrap();
     let late = [&two[..], &SHORT, &["--max-time=150ms"]].concat();
     let run = bench(
@@ -120,7 +119,7 @@ fn the_first_run_makes_the_report_and_its_folder() {
 #[test]
 fn lines_of_levels_leave_the_comparison_to_stderr() {
     let server = Server::shared("dummy");
-    let (_folder, saved) = &base(server, &[]);
+    let (_folder, saved) = &base(server, &["dummy"]);
     let csv = ["dummy", "--output=csv", "--against", saved];
     let run = bench(server, GRPC, &[&csv[..], &SHORT[..4]].concat());
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -163,7 +162,7 @@ fn files_of_requests_may_begin_with_a_byte_order_mark() {
 #[test]
 fn two_saved_reports_are_compared_without_a_server() {
     let server = Server::shared("dummy");
-    let (folder, before) = &base(server, &[]);
+    let (folder, before) = &base(server, &["dummy"]);
     let after = folder.path().join("after.json");
     let mut slow: Value = serde_json::from_slice(&fs::read(before).unwrap()).unwrap();
     assert_eq!(slow["served"]["versions"], serde_json::json!(["1"]));
@@ -234,7 +233,7 @@ fn two_saved_reports_are_compared_without_a_server() {
 #[test]
 fn a_gate_by_a_report_of_other_work_does_not_pass() {
     let server = Server::shared("dummy");
-    let (folder, saved) = &base(server, &[]);
+    let (folder, saved) = &base(server, &["dummy"]);
     let mut other: Value = serde_json::from_slice(&fs::read(saved).unwrap()).unwrap();
     other["model"] = "resnet".into();
     let before = folder.path().join("other.json");
@@ -273,7 +272,7 @@ fn a_gate_by_a_report_of_other_work_does_not_pass() {
 #[test]
 fn settings_that_differ_are_named() {
     let server = Server::shared("dummy");
-    let (_folder, saved) = &base(server, &[]);
+    let (_folder, saved) = &base(server, &["dummy"]);
     let flags =
         "--interval=150ms --windows=3 --max-trials=3 --warmup=3 --output=json --stability=1000";
     let against = ["dummy", "--against", saved];

@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::bench::{SHORT, TEN, bench, is_measured, report};
+use super::{
+    bench::{SHORT, TEN, bench, is_measured, report},
+    shared::served,
+};
 use crate::support::{
     Server,
     infer::{GRPC, REST, TFS_REST},
@@ -70,9 +73,7 @@ fn lines_name_files_as_arguments_do() {
         {"inputs": [{"name": "b", "shape": [1, 10], "data": "@./ten.json"}]}
         "@ten.json""#;
     let path = file("mix.jsonl", lines);
-    for api in ALL {
-        is_measured(&report(server, api, &["dummy", "--requests", &path])["levels"][0]);
-    }
+    is_measured(&report(server, GRPC, &["dummy", "--requests", &path])["levels"][0]);
     let said = |line: &str| {
         let path = file("mix.jsonl", line);
         let run = bench(server, GRPC, &["dummy", "--requests", &path]);
@@ -158,27 +159,27 @@ fn values_of_an_input_are_sent_in_turn() {
 
 #[test]
 fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
-    let server = Server::start_with("dummy", &["--batch_size=-1"]);
+    let server = served();
     let folder = repository::folder();
     let saved = folder.path().join("before.json");
     let saved = saved.to_str().unwrap();
-    let args = ["dummy", "--shape", "b:4,10", "--save", saved];
+    let args = ["batches", "--shape", "b:4,10", "--save", saved];
     for api in ALL {
-        let report = report(&server, api, &args);
+        let report = report(server, api, &args);
         let level = &report["levels"][0];
         is_measured(level);
         let number = |name: &str| level[name].as_f64().unwrap();
         let rows = number("rows_per_second") / number("rate");
         assert!((rows - 4.0).abs() < 1e-6, "{level}");
     }
-    let table = bench(&server, GRPC, &[&args[..3], &SHORT[..4]].concat());
+    let table = bench(server, GRPC, &[&args[..3], &SHORT[..4]].concat());
     let titles = table.text();
     assert!(
         titles.starts_with("concurrency  ok/s  rows/s  p50 ms"),
         "{titles}"
     );
-    let against = ["dummy", "--against", saved];
-    let other = bench(&server, TFS_REST, &[&against[..], &SHORT].concat());
+    let against = ["batches", "--against", saved];
+    let other = bench(server, TFS_REST, &[&against[..], &SHORT].concat());
     assert_eq!(other.code, Some(0), "{}", other.stderr);
     let warning = "warning: the report of `--against` measured a different workload: inputs `b` FP32 \
                    (1,10) here, `b` FP32 (4,10) there\n";
@@ -196,7 +197,7 @@ fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
     }
     fs::write(saved, before.to_string()).unwrap();
     let worse = ["--fail-if", "worse>5%"];
-    let run = bench(&server, GRPC, &[&against[..], &SHORT, &worse].concat());
+    let run = bench(server, GRPC, &[&against[..], &SHORT, &worse].concat());
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(!run.stderr.contains("different workload"), "{}", run.stderr);
     let finding = "  worse than before by more than 5 % at concurrency 1: ";
@@ -206,7 +207,7 @@ fn batches_are_counted_by_their_rows_and_compared_with_their_like() {
     let kept = fs::read(saved).unwrap();
     let save = ["--save", saved];
     let run = bench(
-        &server,
+        server,
         GRPC,
         &[&against[..], &SHORT, &worse, &save].concat(),
     );

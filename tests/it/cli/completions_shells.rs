@@ -1,6 +1,6 @@
 //! Completions end to end: real shells at a terminal, and a real server.
 
-use std::{fs, io::Write, net::TcpListener, path::Path};
+use std::{fs, io::Write, net::TcpListener, sync::LazyLock};
 
 use crate::support::{
     Server,
@@ -10,9 +10,10 @@ use crate::support::{
     tools,
 };
 
-/// Writes a configuration of servables with names of all kinds.
-fn config(folder: &Path) -> std::path::PathBuf {
-    let path = folder.join("config.json");
+/// A server of servables with names of all kinds.
+static SERVED: LazyLock<Server> = LazyLock::new(|| {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
     let dummy = model("dummy");
     let names = [
         "dummy",
@@ -25,8 +26,10 @@ fn config(folder: &Path) -> std::path::PathBuf {
     let mut models: Vec<String> = names.iter().map(|name| entry(name, &dummy, "")).collect();
     models.push(entry("add", &model("add"), ""));
     fs::write(&path, file(&models, &[], &[])).unwrap();
-    path
-}
+    let server = Server::of_file(&path, &[]);
+    server.wait_ready();
+    server.kept(Some(folder))
+});
 
 /// Typed lines, and the resulting arguments of the program.
 const TYPED: [(&str, &str); 22] = [
@@ -93,13 +96,10 @@ fn completes(shell: &'static str) {
     let Some(shell) = Shell::new(shell) else {
         return;
     };
-    let folder = repository::folder();
-    let server = Server::of_file(&config(folder.path()), &[]);
     fs::write(shell.folder().join("image.png"), "").unwrap();
     let pipelines = file(&[dummy()], &[], &[sound("sound"), sound("other")]);
     fs::write(shell.folder().join("config.json"), pipelines).unwrap();
-    server.wait_ready();
-    let url = format!("127.0.0.1:{}", server.port);
+    let url = format!("127.0.0.1:{}", SERVED.port);
     let got = shell.got(&url, &TYPED.map(|(typed, _)| typed));
     for ((typed, expected), got) in TYPED.iter().zip(got) {
         assert_eq!(got, *expected, "{typed:?}");

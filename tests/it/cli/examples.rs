@@ -51,7 +51,12 @@ fn example(name: &str) -> Command {
 
 /// Runs an example without a terminal; returns its output.
 fn piped(name: &str, args: &[&str]) -> String {
-    let run = cli::run(example(name).args(args));
+    output(example(name).args(args))
+}
+
+/// Runs the command of an example without a terminal; returns its output.
+fn output(command: &mut Command) -> String {
+    let run = cli::run(command);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stderr.starts_with("$ "), "{}", run.stderr);
     let text = run.text();
@@ -90,14 +95,12 @@ fn images_are_what_they_show() {
     assert!(text.starts_with("star.jpg\n  star "), "{text}");
 }
 
-#[test]
-fn the_page_is_read_as_the_models_read_it() {
+/// Returns the text of the page, as the models read it.
+fn page() -> String {
     let expected = fs::read(fixture("expected/ocr.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_slice(&expected).unwrap();
-    let expected: Vec<String> = expected["lines"]
-        .as_array()
-        .unwrap()
-        .iter()
+    let lines = expected["lines"].as_array().unwrap().iter();
+    lines
         .map(|line| {
             let (place, sure) = (&line["box"], line["confidence"].as_f64().unwrap());
             let place = format!("{:>4},{:<4}", place[0].to_string(), place[1].to_string());
@@ -107,12 +110,11 @@ fn the_page_is_read_as_the_models_read_it() {
                 line["text"].as_str().unwrap()
             )
         })
-        .collect();
-    assert_eq!(piped("ocr", &[]), expected.concat());
+        .collect()
 }
 
 #[test]
-fn the_page_is_read_without_the_source_tree() {
+fn the_page_is_read_as_the_models_read_it_without_the_source_tree() {
     let folder = tempfile::tempdir().unwrap();
     let pipeline = folder.path().join("fixtures/pipelines/ocr");
     fs::create_dir_all(&pipeline).unwrap();
@@ -135,9 +137,8 @@ fn the_page_is_read_without_the_source_tree() {
     }
     std::os::unix::fs::symlink("../../models", pipeline.join("models")).unwrap();
 
-    let run = cli::run(&mut with_ovms(folder.path().join("examples/ocr/run")));
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(run.text().lines().count(), 12, "{}", run.text());
+    let text = output(&mut with_ovms(folder.path().join("examples/ocr/run")));
+    assert_eq!(text, page());
     let library = pipeline.join("libocr_crops.so");
     fs::remove_file(&library).unwrap();
     let run = cli::run(with_ovms("make").arg("-C").arg(&pipeline));
@@ -234,8 +235,13 @@ fn words_are_shown_as_they_are_written() {
 #[test]
 fn the_drawings_fit_a_terminal() {
     for name in ALL {
-        for is_coloured in [true, false] {
-            let run = in_terminal(name, is_coloured);
+        // Some take their time.
+        let runs = [true, false].map(|is_coloured| {
+            let run = thread(move || in_terminal(name, is_coloured));
+            (is_coloured, run)
+        });
+        for (is_coloured, run) in runs {
+            let run = run.join().unwrap();
             let text = run.text();
             assert_eq!(run.code, Some(0), "{text}");
             assert_eq!(

@@ -1,6 +1,6 @@
 //! Help of every subcommand in a terminal of 80 columns.
 
-use std::{collections::BTreeMap, iter::Peekable};
+use std::{collections::BTreeMap, iter::Peekable, sync::LazyLock};
 
 use crate::support::cli::{self, Run};
 
@@ -49,8 +49,8 @@ fn at_80(args: &[&str]) -> Run {
     cli::run(cli::command().args(args).env("COLUMNS", WIDTH.to_string()))
 }
 
-/// Returns the help of every subcommand by its words, the root's first.
-fn all() -> BTreeMap<String, String> {
+/// The help of every subcommand by its words, the root's first.
+static ALL: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut found = BTreeMap::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {
@@ -70,7 +70,18 @@ fn all() -> BTreeMap<String, String> {
     }
     assert!(found.len() > 14, "{:?}", found.keys());
     found
-}
+});
+
+/// The short help of every subcommand.
+static SHORT: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
+    let short = |path: &str| {
+        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
+        at_80(&words).text()
+    };
+    ALL.keys()
+        .map(|path| (path.as_str(), short(path)))
+        .collect()
+});
 
 fn width(text: &str) -> usize {
     text.chars().count()
@@ -84,10 +95,8 @@ fn stands_alone(line: &str) -> bool {
 
 #[test]
 fn help_fits_a_terminal_of_80_columns() {
-    for (path, long) in all() {
-        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
-        let short = at_80(&words).text();
-        for line in long.lines().chain(short.lines()) {
+    for (path, long) in &*ALL {
+        for line in long.lines().chain(SHORT[path.as_str()].lines()) {
             assert!(width(line) <= WIDTH, "ovms {path}: {line}");
         }
     }
@@ -96,7 +105,7 @@ fn help_fits_a_terminal_of_80_columns() {
 #[test]
 fn paragraphs_are_filled_to_the_end_of_the_line() {
     let mut seen = 0;
-    for (path, help) in all() {
+    for (path, help) in &*ALL {
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
         for pair in lines.windows(2) {
             let [line, next] = pair else { unreachable!() };
@@ -121,7 +130,7 @@ fn paragraphs_are_filled_to_the_end_of_the_line() {
 
 #[test]
 fn every_help_ends_with_examples_and_exit_codes() {
-    for (path, help) in all() {
+    for (path, help) in &*ALL {
         let paragraphs: Vec<&str> = help.trim_end().split("\n\n").collect();
         let [.., examples, codes] = &paragraphs[..] else {
             panic!("ovms {path}: {help}")
@@ -142,7 +151,7 @@ fn every_help_ends_with_examples_and_exit_codes() {
 
 #[test]
 fn the_first_line_says_what_it_does() {
-    for (path, help) in all() {
+    for (path, help) in &*ALL {
         let first = help.lines().next().unwrap();
         assert!(!first.ends_with('.'), "ovms {path}: {first}");
         let verb = first.split(' ').next().unwrap();
@@ -215,8 +224,8 @@ fn the_same_flag_has_the_same_words_everywhere() {
     let mut known: BTreeMap<String, (String, Entry)> = BTreeMap::new();
     let mut differing = Vec::new();
     let mut shared = 0;
-    for (path, help) in all() {
-        for (name, entry) in flags(&help) {
+    for (path, help) in &*ALL {
+        for (name, entry) in flags(help) {
             if OF_THEIR_OWN.contains(&&*name) || name == "--help" {
                 continue;
             }
@@ -238,8 +247,8 @@ fn the_same_flag_has_the_same_words_everywhere() {
 #[test]
 fn output_is_a_format_and_save_is_a_file_everywhere() {
     let (mut formats, mut files) = (0, 0);
-    for (path, help) in all() {
-        for (name, Entry { head, .. }) in flags(&help) {
+    for (path, help) in &*ALL {
+        for (name, Entry { head, .. }) in flags(help) {
             match &*name {
                 "--output" => {
                     formats += 1;
@@ -261,7 +270,7 @@ fn output_is_a_format_and_save_is_a_file_everywhere() {
 #[test]
 fn flags_have_hyphens_in_the_help() {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    for (path, help) in all() {
+    for (path, help) in &*ALL {
         let words = help.split(|c| !is_word(c));
         let mut flags = words.filter(|word| word.starts_with("--"));
         assert_eq!(flags.find(|flag| flag.contains('_')), None, "ovms {path}");
@@ -290,13 +299,10 @@ fn help_takes_help() {
 
 #[test]
 fn short_help_fits_a_screen() {
-    let lines = |args: &[&str]| at_80(args).text().lines().count();
-    assert!(lines(&["-h"]) <= 24, "{}", at_80(&["-h"]).text());
-    for (path, _) in all().into_iter().filter(|(path, _)| !path.is_empty()) {
-        let words: Vec<&str> = path.split_whitespace().chain(["-h"]).collect();
-        let help = at_80(&words).text();
+    for (path, help) in &*SHORT {
+        let most = if path.is_empty() { 24 } else { 60 };
         assert!(
-            help.lines().count() <= 60,
+            help.lines().count() <= most,
             "ovms {path}: {}\n{help}",
             help.lines().count()
         );
@@ -307,14 +313,14 @@ fn short_help_fits_a_screen() {
 fn first_lines_are_short() {
     let mut seen = 0;
     let mut long = Vec::new();
-    for (path, help) in all() {
+    for (path, help) in &*ALL {
         let about = help.lines().take_while(|line| !line.is_empty());
         let about = Entry {
             head: String::new(),
             words: about.collect::<Vec<_>>().join(" "),
         };
-        let flags = flags(&help).into_values();
-        let entries = flags.chain(arguments(&help)).chain([about]);
+        let flags = flags(help).into_values();
+        let entries = flags.chain(arguments(help)).chain([about]);
         for Entry { head, words } in entries {
             assert!(!words.is_empty(), "ovms {path} {head}");
             seen += 1;

@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::json;
 
+use super::shared::served;
 use crate::support::{
     Server,
     cli::{self, ovms, words},
@@ -18,7 +19,7 @@ use crate::support::{
     pipelines::Config,
     relay::Relay,
     repository,
-    steps::ALL,
+    steps::{ALL, ended, spawn},
 };
 
 /// Runs a command through a relay; returns the bytes on the wire, as text.
@@ -139,13 +140,20 @@ fn elements_travel_in_the_form_asked_for() {
 /// Every datatype arrives as it was sent, in each form that it has.
 #[test]
 fn every_datatype_travels_in_every_form() {
+    let server = served();
     let folder = repository::folder();
     let file = folder.path().join("in.bin");
     let from_file = format!("in::1,{}=@{}", dtypes::ELEMENTS, file.display());
     for row in dtypes::rows() {
-        let server = Server::start(row.model);
         std::fs::write(&file, &row.raw).unwrap();
         let from_json = format!("in::1,{}={}", dtypes::ELEMENTS, row.json);
+        let expected: serde_json::Value = serde_json::from_str(row.json).unwrap();
+        // Whatever it is read from and written as, it is the same on the wire.
+        let args = [row.model, "-i", &from_json];
+        let raw = infer(server, GRPC, &[&args[..], &["--output", "raw"]].concat());
+        assert_eq!(raw.failure(), "exit 0\n", "{args:?}");
+        assert_eq!(raw.stdout, row.raw, "{args:?}");
+        assert_eq!(data(server, GRPC, &args), expected, "{args:?}");
         for (api, form) in [
             (GRPC, "--raw"),
             (GRPC, "--typed"),
@@ -156,34 +164,28 @@ fn every_datatype_travels_in_every_form() {
             (TFS_REST, "--json-data"),
         ] {
             let is_kserve = [GRPC, REST].contains(&api);
-            for input in [&from_file, &from_json] {
-                let args = [row.model, "-i", input, form];
-                let raw = infer(&server, api, &[&args[..], &["--output", "raw"]].concat());
-                let has_form = row.typed.is_some() || ["--raw", "--binary"].contains(&form);
-                if is_kserve && !has_form {
-                    let text = raw.failure().replace(row.datatype, "<datatype>");
-                    insta::allow_duplicates! {
-                        insta::assert_snapshot!(text, @"
-                        exit 64
-                        error: cannot write the request
-                          caused by: <datatype> of input `in` has only a raw form
-                        hint: leave out `--typed` or `--json-data`
-                        ");
-                    }
-                    continue;
+            let args = [row.model, "-i", &from_file, form];
+            let has_form = row.typed.is_some() || ["--raw", "--binary"].contains(&form);
+            if is_kserve && !has_form {
+                let text = infer(server, api, &args).failure();
+                insta::allow_duplicates! {
+                    insta::assert_snapshot!(text.replace(row.datatype, "<datatype>"), @"
+                    exit 64
+                    error: cannot write the request
+                      caused by: <datatype> of input `in` has only a raw form
+                    hint: leave out `--typed` or `--json-data`
+                    ");
                 }
-                assert_eq!(raw.failure(), "exit 0\n", "{api} {args:?}");
-                assert_eq!(raw.stdout, row.raw, "{api} {args:?}");
-                let expected: serde_json::Value = serde_json::from_str(row.json).unwrap();
-                assert_eq!(data(&server, api, &args), expected, "{api} {args:?}");
+                continue;
             }
+            assert_eq!(data(server, api, &args), expected, "{api} {args:?}");
         }
     }
 }
 
 #[test]
 fn a_closed_pipe_is_a_quiet_end() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for flags in [
         "--zeros --output table --top 3",
         "--zeros --output json",
@@ -196,7 +198,7 @@ fn a_closed_pipe_is_a_quiet_end() {
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = command(&server, GRPC);
+        let mut command = command(server, GRPC);
         command.arg("dummy").args(flags.split(' '));
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn();
         let output = child.unwrap().wait_with_output().unwrap();
@@ -247,27 +249,28 @@ fn neither_help_nor_inference_takes_a_runtime() {
 fn a_server_that_accepts_and_never_answers_is_given_up_at_the_limit() {
     // The system accepts what nobody takes off its list.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = silent.local_addr().unwrap().to_string();
-    for api in ["kserve-grpc", "kserve-rest", "tfs-grpc", "tfs-rest"] {
-        let ask = |flags: &str, code: i32, text: &str| {
-            let flags = words(flags);
+    let url = silent.local_addr().unwrap();
+    let within = format!("no answer from {url} within 1s\nhint: `--timeout` sets the limit");
+    let not_ready = format!("is not ready after 1s: {url} does not answer");
+    // All wait at once.
+    let asked = ALL.map(|api| {
+        let lines = [
+            ("dummy --zeros --timeout 1", 1, &within),
+            ("dummy --status --wait 1", 69, &not_ready),
+            ("--status --wait 1", 69, &not_ready),
+        ];
+        lines.map(|(flags, code, text)| {
             let begun = Instant::now();
-            let mut command = cli::command();
-            let run = cli::run(
-                command
-                    .args(["infer", "--url", &url, "--api", api])
-                    .args(flags),
-            );
-            let took = begun.elapsed();
-            assert_eq!(run.code, Some(code), "{api}: {}", run.stderr);
-            assert!(run.stderr.contains(text), "{api}: {}", run.stderr);
-            assert!(took < Duration::from_millis(2500), "{api}: {took:?}");
-        };
-        let within = format!("no answer from {url} within 1s\nhint: `--timeout` sets the limit");
-        ask("dummy --zeros --timeout 1", 1, &within);
-        let text = format!("is not ready after 1s: {url} does not answer");
-        ask("dummy --status --wait 1", 69, &text);
-        ask("--status --wait 1", 69, &text);
+            let child = spawn(at(url.port(), api).args(words(flags)));
+            (api, child, begun, code, text)
+        })
+    });
+    for (api, child, begun, code, text) in asked.into_iter().flatten() {
+        let run = ended(child);
+        let took = begun.elapsed();
+        assert_eq!(run.code, Some(code), "{api}: {}", run.stderr);
+        assert!(run.stderr.contains(text), "{api}: {}", run.stderr);
+        assert!(took < Duration::from_millis(2500), "{api}: {took:?}");
     }
 }
 

@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
+use super::shared::counted;
 use crate::support::{
     self, Server, busy,
     cli::{self, ovms, words},
     eventually,
-    infer::{APIS, GRPC, at, command, infer, interrupt, redacted, signal},
+    infer::{APIS, GRPC, REST, at, command, infer, interrupt, redacted, signal},
     server::processor_time,
     steps::{ALL, ended, spawn},
 };
@@ -22,8 +23,8 @@ const ENDLESS: [&str; 4] = ["busy", "-i", "steps=20000000", "--zeros"];
 const INTERRUPTED: &str = "exit 130\nerror: interrupted\n";
 
 /// Runs a command for a port of this machine to its end.
-fn asked(port: u16, api: &str, flags: &[&str]) -> String {
-    cli::run(at(port, api).args(["dummy", "--zeros"]).args(flags)).failure()
+fn asked(port: u16, api: &str) -> String {
+    cli::run(at(port, api).args(["dummy", "--zeros"])).failure()
 }
 
 #[test]
@@ -51,26 +52,31 @@ fn a_host_that_is_not_found_is_reported() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_given_up() {
+fn the_wait_for_an_answer_ends_in_time_and_at_signals() {
     let _redacted = redacted();
-    // The system takes the connections; nobody reads.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = silent.local_addr().unwrap().port();
-    for api in APIS {
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(asked(port, api, &["--timeout=50ms"]), @"
-            exit 1
-            error: no answer from <address> within 50ms
-            hint: `--timeout` sets the limit
-            ");
-        }
+    // It has one slot, which the first takes for minutes.
+    let server = busy::serve(&["--metrics_enable"]);
+    let waits = [
+        (GRPC, "INT", INTERRUPTED),
+        (REST, "INT", INTERRUPTED),
+        (GRPC, "TERM", "exit 143\nerror: terminated\n"),
+    ];
+    let waits = waits.map(|(api, name, expected)| {
+        let child = spawn(command(&server, api).args(ENDLESS));
+        (child, name, expected)
+    });
+    eventually("three inferences", || {
+        let labels = r#"name="busy",version="1"}"#;
+        (counted(&server, "ovms_current_requests", labels) == 3).then_some(())
+    });
+    for (child, name, expected) in waits {
+        signal(&child, name);
+        let run = ended(child);
+        assert_eq!(
+            (run.text(), run.failure()),
+            (String::new(), expected.to_owned())
+        );
     }
-}
-
-#[test]
-fn an_inference_that_takes_too_long_is_given_up() {
-    let _redacted = redacted();
-    let server = busy::serve(&[]);
     for api in APIS {
         let run = infer(&server, api, &[&ENDLESS[..], &["--timeout=300ms"]].concat());
         insta::allow_duplicates! {
@@ -83,42 +89,12 @@ fn an_inference_that_takes_too_long_is_given_up() {
     }
 }
 
-#[test]
-fn ctrl_c_ends_the_wait_for_an_answer() {
-    for api in APIS {
-        let server = busy::serve(&[]);
-        let before = server.processor_time();
-        let child = spawn(command(&server, api).args(ENDLESS));
-        busy::wait_running(&server, before);
-        interrupt(&child);
-        let run = ended(child);
-        assert_eq!(
-            (run.text(), run.failure()),
-            (String::new(), INTERRUPTED.to_owned())
-        );
-    }
-}
-
-#[test]
-fn sigterm_ends_the_wait_for_an_answer_and_is_reported() {
-    let server = busy::serve(&[]);
-    let before = server.processor_time();
-    let child = spawn(command(&server, GRPC).args(ENDLESS));
-    busy::wait_running(&server, before);
-    signal(&child, "TERM");
-    let run = ended(child);
-    assert_eq!(
-        (run.text(), run.failure()),
-        (String::new(), "exit 143\nerror: terminated\n".to_owned())
-    );
-}
-
 /// A large request takes a while to make, during which nothing is waited for.
 #[test]
 fn ctrl_c_is_not_lost_while_a_request_is_made() {
-    let server = Server::start("two_outputs");
+    let server = Server::shared("two_outputs");
     let large = words("two_outputs -i=x::4000000,4= --random --output=raw --output-name=total");
-    let child = spawn(command(&server, GRPC).args(large));
+    let child = spawn(command(server, GRPC).args(large));
     eventually("the request is being made", || {
         (processor_time(&child) > Duration::from_millis(100)).then_some(())
     });
@@ -178,7 +154,7 @@ fn something_else_than_a_model_server_is_distinguished_from_one() {
     ] {
         let port = stranger(status, body);
         for api in APIS {
-            let text = asked(port, api, &[]);
+            let text = asked(port, api);
             let begin = format!(
                 "exit 69\nerror: the server at 127.0.0.1:{port} is not a model server: it sends {found}\n"
             );
@@ -191,7 +167,7 @@ fn something_else_than_a_model_server_is_distinguished_from_one() {
     }
     // A service that takes every request for its own.
     let port = stranger("200 OK", r#"{"hello":"world"}"#);
-    let text = asked(port, "kserve-rest", &[]);
+    let text = asked(port, "kserve-rest");
     let begin = format!(
         "exit 69\nerror: cannot read the answer of 127.0.0.1:{port}\n  caused by: found JSON without the name of a model\n"
     );
@@ -219,7 +195,7 @@ fn another_protocol_is_recognized_by_what_it_says_first() {
             "HTTP"
         };
         assert_eq!(
-            asked(port, api, &[]),
+            asked(port, api),
             format!(
                 "exit 69\nerror: the service at 127.0.0.1:{port} does not speak {expected}, which {api} needs: it \
                  answered with `SSH-2.0-OpenSSH_9.2p1 Debian-2`\nhint: check host and port of `--url`; `ovms serve` \

@@ -1,14 +1,12 @@
 //! `ovms infer` as a load generator: its figures, and exit codes.
 
-use std::{
-    process::{Output, Stdio},
-    time::Instant,
-};
+use std::{process::Output, time::Instant};
 
 use serde_json::Value;
 
+use super::shared::{loading, served};
 use crate::support::{
-    Server, busy,
+    Server,
     cli::words,
     infer::{GRPC, command, failures, infer, json, signal},
     steps::ALL,
@@ -24,27 +22,21 @@ const REFUSED: [&str; 4] = [
     "--concurrency=2",
 ];
 
-/// Starts an endless load, sends a signal when the server is busy, and waits for the end.
-fn stopped(server: &Server, api: &str, name: &str, flags: &[&str]) -> Output {
-    let before = server.processor_time();
-    let child = command(server, api)
-        .args(["dummy", "--zeros", "--duration=1m"])
-        .args(flags)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    busy::wait_running(server, before);
+/// Starts an endless load, sends a signal, and waits for the end.
+fn stopped(api: &str, name: &str, flags: &[&str]) -> Output {
+    let mut command = command(served(), api);
+    command.args(["under_load", "--zeros", "--duration=1m"]);
+    let child = loading(served(), "under_load", command.args(flags));
     signal(&child, name);
     child.wait_with_output().unwrap()
 }
 
 #[test]
 fn a_load_is_measured() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for api in ALL {
         let report = json(
-            &server,
+            server,
             api,
             &words("dummy --random --repeat=200 --concurrency=4 --warmup=5"),
         );
@@ -76,36 +68,34 @@ fn a_load_is_measured() {
 
 #[test]
 fn a_load_is_shown_as_a_table() {
-    let server = Server::start("dummy");
-    for api in ALL {
-        let run = infer(&server, api, &["dummy", "--zeros", "--repeat=20"]);
-        assert_eq!(run.failure(), "exit 0\n");
-        let table = run.text();
-        let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines.len(), 2, "{table}");
-        let titles = ["ok", "failed", "seconds", "ok/s"];
-        assert_eq!(
-            lines[0].split_whitespace().take(4).collect::<Vec<_>>(),
-            titles
-        );
-        let cells: Vec<&str> = lines[1].split_whitespace().collect();
-        assert_eq!((cells.len(), &cells[..2]), (9, &["20", "0"][..]), "{table}");
-    }
+    let server = Server::shared("dummy");
+    let run = infer(server, GRPC, &["dummy", "--zeros", "--repeat=20"]);
+    assert_eq!(run.failure(), "exit 0\n");
+    let table = run.text();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2, "{table}");
+    let titles = ["ok", "failed", "seconds", "ok/s"];
+    assert_eq!(
+        lines[0].split_whitespace().take(4).collect::<Vec<_>>(),
+        titles
+    );
+    let cells: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!((cells.len(), &cells[..2]), (9, &["20", "0"][..]), "{table}");
 }
 
 #[test]
 fn a_load_ends_in_time() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for api in ALL {
         let started = Instant::now();
-        let report = json(&server, api, &["dummy", "--zeros", "--duration=300ms"]);
+        let report = json(server, api, &["dummy", "--zeros", "--duration=300ms"]);
         let took = started.elapsed().as_secs_f64();
         let seconds = report["seconds"].as_f64().unwrap();
         assert!(seconds >= 0.3 && seconds <= took, "{report}");
         assert!(report["ok"].as_u64().unwrap() > 0, "{report}");
         // Whichever ends first.
         let report = json(
-            &server,
+            server,
             api,
             &words("dummy --zeros --duration=1h --repeat=3 --concurrency=9"),
         );
@@ -115,9 +105,9 @@ fn a_load_ends_in_time() {
 
 #[test]
 fn a_load_that_is_refused_fails() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for api in ALL {
-        let table = infer(&server, api, &REFUSED);
+        let table = infer(server, api, &REFUSED);
         assert_eq!(table.failure(), "exit 1\nerror: 7 of 7 requests failed\n");
         let text = table.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -136,7 +126,7 @@ fn a_load_that_is_refused_fails() {
             ");
         }
 
-        let run = infer(&server, api, &[&REFUSED[..], &["--output=json"]].concat());
+        let run = infer(server, api, &[&REFUSED[..], &["--output=json"]].concat());
         assert_eq!(run.code, Some(1));
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         assert_eq!((&report["ok"], &report["failed"]), (&0.into(), &7.into()));
@@ -147,9 +137,9 @@ fn a_load_that_is_refused_fails() {
 
 #[test]
 fn a_warm_up_that_is_refused_ends_the_load() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let flags = [&REFUSED[..], &["--warmup=1"]].concat();
-    insta::assert_snapshot!(failures(&server, GRPC, &[&flags]), @"
+    insta::assert_snapshot!(failures(server, GRPC, &[&flags]), @"
     exit 1
     error: the server refused the request: INVALID_ARGUMENT: Invalid input batch size - Expected: 1; Actual: 2; input name: b
     hint: send as many at once, in several requests, or serve the model with `--batch-size -1`, which takes any
@@ -158,10 +148,9 @@ fn a_warm_up_that_is_refused_ends_the_load() {
 
 #[test]
 fn signals_print_what_was_measured() {
-    let server = Server::start("dummy");
     for (name, code, what) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
         for api in ALL {
-            let output = stopped(&server, api, name, &["--output=json", "--concurrency=3"]);
+            let output = stopped(api, name, &["--output=json", "--concurrency=3"]);
             assert_eq!(output.status.code(), Some(code));
             let report: Value = serde_json::from_slice(&output.stdout).unwrap();
             let ok = report["ok"].as_u64().unwrap();
@@ -170,7 +159,7 @@ fn signals_print_what_was_measured() {
             let text = String::from_utf8(output.stderr).unwrap();
             assert_eq!(text, format!("error: {what} after {ok} requests\n"));
         }
-        let table = stopped(&server, GRPC, name, &[]);
+        let table = stopped(GRPC, name, &[]);
         assert_eq!(table.status.code(), Some(code));
         assert_eq!(String::from_utf8_lossy(&table.stdout).lines().count(), 2);
     }
@@ -178,10 +167,10 @@ fn signals_print_what_was_measured() {
 
 #[test]
 fn many_requests_at_once_are_answered() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for api in ALL {
         // More than share a connection.
         let flags = ["dummy", "--zeros", "--repeat=100", "--concurrency=40"];
-        assert_eq!(json(&server, api, &flags)["failed"], 0);
+        assert_eq!(json(server, api, &flags)["failed"], 0);
     }
 }

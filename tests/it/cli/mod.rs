@@ -17,11 +17,11 @@ mod infer_stream;
 mod manual;
 mod output_errors;
 mod scripting_curl;
-
 mod scripting_json;
 mod scripting_pipes;
 mod serve;
 mod setup;
+mod shared;
 mod sheets;
 mod summary;
 mod terminal;

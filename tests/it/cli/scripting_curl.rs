@@ -10,14 +10,14 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 
+use super::shared::served;
 use crate::support::{
     Server,
     cli::{self, Run},
     grpc::Grpc,
     infer::{GRPC, REST, TFS_GRPC, TFS_REST, infer, json, read_npy, write_npy},
-    pipelines::Config,
     repository,
-    steps::{STEPS, TOTALS, piped, stateful},
+    steps::{STEPS, TOTALS, piped},
     tfs::Tfs,
 };
 
@@ -130,9 +130,8 @@ fn bodies_of_any_kind_and_size_can_be_run() {
     if !has_curl("bodies_of_any_kind_and_size_can_be_run") {
         return;
     }
-    let models = ["passthrough_bf16", "passthrough_f32", "passthrough_string"];
-    let server = Config::of(&models).serve();
-    let halves = printed(&server, REST, &["passthrough_bf16", "-i", "in=[[1.5,-2]]"]);
+    let server = served();
+    let halves = printed(server, REST, &["passthrough_bf16", "-i", "in=[[1.5,-2]]"]);
     assert!(halves.starts_with("base64 -d <<'EOF' | curl"), "{halves}");
     let got = shell(&halves, Path::new("/nonexistent")).stdout;
     assert!(got.ends_with(&[0xc0, 0x3f, 0x00, 0xc0]), "{got:?}");
@@ -147,13 +146,13 @@ fn bodies_of_any_kind_and_size_can_be_run() {
     let input = format!("in=@{}", file.display());
     for flags in [&[][..], &["--binary"]] {
         let args = [&["passthrough_f32", "-i", &input][..], flags].concat();
-        let script = printed(&server, REST, &args);
+        let script = printed(server, REST, &args);
         assert!(script.len() > 128 << 10, "{}", script.len());
         let got = shell(&script, Path::new("/nonexistent"));
         if flags.is_empty() {
             // Through the pipe that answers go through.
             let args = ["passthrough_f32", "-i", "in=-", "--output", "npy"];
-            let again = piped(&server, GRPC, &args, &got.text());
+            let again = piped(server, GRPC, &args, &got.text());
             assert_eq!(again.code, Some(0), "{}", again.stderr);
             assert!(read_npy(again.stdout) == tensor);
         } else {
@@ -161,9 +160,9 @@ fn bodies_of_any_kind_and_size_can_be_run() {
         }
     }
     let texts = r#"in=["it's","$(x) \\ \"", "größe\n", {"b64":"/wA="}]"#;
-    let sent = json(&server, TFS_REST, &["passthrough_string", "-i", texts]);
+    let sent = json(server, TFS_REST, &["passthrough_string", "-i", texts]);
     let got = answer(&printed(
-        &server,
+        server,
         TFS_REST,
         &["passthrough_string", "-i", texts],
     ));
@@ -176,11 +175,11 @@ fn each_step_of_a_sequence_is_a_command() {
     if !has_curl("each_step_of_a_sequence_is_a_command") {
         return;
     }
-    let server = stateful("running_total", &[]);
-    let model = "running_total";
+    let server = served();
+    let model = "printed_total";
     for api in [REST, TFS_REST] {
         let args = [model, "-i", STEPS, "--sequence", "--sequence-id", "7"];
-        let script = printed(&server, api, &args);
+        let script = printed(server, api, &args);
         assert_eq!(script.lines().count(), 3, "{script}");
         let mut totals = Vec::new();
         for line in script.lines() {
@@ -191,7 +190,7 @@ fn each_step_of_a_sequence_is_a_command() {
         }
         assert_eq!(totals.len(), TOTALS.len());
         // The id is free again.
-        let sent = json(&server, api, &args);
+        let sent = json(server, api, &args);
         assert_eq!(
             sent["outputs"][0]["data"].as_array().unwrap().len(),
             TOTALS.len()
@@ -207,7 +206,7 @@ fn each_step_of_a_sequence_is_a_command() {
         "8",
         "--print-curl",
     ];
-    let script = piped(&server, REST, &args, lines).text();
+    let script = piped(server, REST, &args, lines).text();
     assert_eq!(
         script.lines().count(),
         3,
@@ -221,7 +220,7 @@ fn each_step_of_a_sequence_is_a_command() {
             .contains(r#""sequence_end":true"#),
         "{script}"
     );
-    let chosen = printed(&server, REST, &[model, "-i", STEPS, "--sequence"]);
+    let chosen = printed(server, REST, &[model, "-i", STEPS, "--sequence"]);
     let header = |line: &str| {
         let (_, rest) = line.split_once("-H 'ovms-sequence-id: ").unwrap();
         rest.split('\'').next().unwrap().to_owned()
@@ -230,7 +229,7 @@ fn each_step_of_a_sequence_is_a_command() {
     assert_eq!(ids, [ids[0].as_str(); 3], "{chosen}");
     let id = format!(r#""sequence_id":{}"#, ids[0]);
     assert!(chosen.lines().all(|line| line.contains(&id)), "{chosen}");
-    let start = printed(&server, REST, &[model, "-i", "x=[1,2,3,4]", "--start"]);
+    let start = printed(server, REST, &[model, "-i", "x=[1,2,3,4]", "--start"]);
     assert!(
         answer(&start).to_string().contains("sequence_id"),
         "{start}"
@@ -278,15 +277,9 @@ fn messages(script: &str, name: &str) -> (Vec<Vec<u8>>, String) {
 
 #[test]
 fn what_grpcurl_gets_is_the_request() {
-    let models = [
-        "dummy",
-        "passthrough_f16",
-        "passthrough_u64",
-        "passthrough_string",
-    ];
-    let server = Config::of(&models).serve();
-    let client = Grpc::connect(&server);
-    let tfs = Tfs::connect(&server);
+    let server = served();
+    let client = Grpc::connect(server);
+    let tfs = Tfs::connect(server);
     for (model, input) in [
         ("dummy", TEN),
         ("passthrough_f16", "in=[[1.5,NaN,-Infinity]]"),
@@ -296,12 +289,10 @@ fn what_grpcurl_gets_is_the_request() {
         for flags in [&[][..], &["--raw"], &["--header", "x-a=it's"]] {
             // A note says that it is no number, which is meant here.
             let args = [&["-q", model, "-i", input][..], flags].concat();
-            let expected = infer(&server, GRPC, &[&args[..], &["--output", "raw"]].concat());
+            let expected = infer(server, GRPC, &[&args[..], &["--output", "raw"]].concat());
             assert_eq!(expected.code, Some(0), "{args:?} {}", expected.stderr);
-            let (sent, target) = messages(
-                &printed(&server, GRPC, &args),
-                "inference.ModelInferRequest",
-            );
+            let (sent, target) =
+                messages(&printed(server, GRPC, &args), "inference.ModelInferRequest");
             let method = "inference.GRPCInferenceService/ModelInfer";
             assert!(
                 target.contains(&format!("127.0.0.1:{}\n{method}\n", server.port)),
@@ -323,7 +314,7 @@ fn what_grpcurl_gets_is_the_request() {
             assert_eq!(answered.raw_output_contents[0], expected.stdout, "{args:?}");
 
             let (sent, target) = messages(
-                &printed(&server, TFS_GRPC, &args),
+                &printed(server, TFS_GRPC, &args),
                 "tensorflow.serving.PredictRequest",
             );
             assert!(
@@ -338,7 +329,7 @@ fn what_grpcurl_gets_is_the_request() {
         "dummy", "-i", "b::2,10=", "--zeros", "--stream", "--axis", "0",
     ];
     let (sent, target) = messages(
-        &printed(&server, GRPC, &stream),
+        &printed(server, GRPC, &stream),
         "inference.ModelInferRequest",
     );
     assert_eq!(sent.len(), 2);
@@ -350,7 +341,7 @@ fn what_grpcurl_gets_is_the_request() {
         (&["--status"][..], "inference.RepositoryIndexRequest"),
         (&["--metadata", "dummy"], "inference.ModelMetadataRequest"),
     ] {
-        messages(&printed(&server, GRPC, question), name);
+        messages(&printed(server, GRPC, question), name);
     }
     for (question, name) in [
         (
@@ -362,6 +353,6 @@ fn what_grpcurl_gets_is_the_request() {
             "tensorflow.serving.GetModelMetadataRequest",
         ),
     ] {
-        messages(&printed(&server, TFS_GRPC, question), name);
+        messages(&printed(server, TFS_GRPC, question), name);
     }
 }

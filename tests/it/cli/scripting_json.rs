@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use serde_json::{Value, json};
 
+use super::shared::served;
 use crate::support::{
     Server,
     checks::{self, Case},
@@ -13,10 +14,10 @@ use crate::support::{
     graphs::{PYTHON, TWO},
     http::post,
     infer::{GRPC, REST, TFS_REST, infer},
-    ir, model,
+    model,
     pipelines::{connections, dl},
     repository,
-    steps::{STEPS, stateful},
+    steps::STEPS,
 };
 
 fn schema_folder() -> PathBuf {
@@ -82,9 +83,9 @@ const TEN: &str = "b=[0,1,2,3,4,5,6,7,8,9]";
 
 #[test]
 fn answers_fit_their_schemas() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for api in [GRPC, REST, TFS_REST] {
-        let run = |args: &[&str]| infer(&server, api, &[args, &["--output", "json"]].concat());
+        let run = |args: &[&str]| infer(server, api, &[args, &["--output", "json"]].concat());
         checked("infer", 0, &run(&["dummy", "-i", TEN]));
         checked("infer-top", 0, &run(&["dummy", "-i", TEN, "--top", "2"]));
         let states = checked("infer-status", 0, &run(&["--status"]));
@@ -96,7 +97,7 @@ fn answers_fit_their_schemas() {
         checked("infer-load", 0, &load);
     }
     let stream = ["dummy", "-i", TEN, "--stream", "--output", "json"];
-    checked("infer-stream", 0, &infer(&server, GRPC, &stream));
+    checked("infer-stream", 0, &infer(server, GRPC, &stream));
     let folder = repository::folder();
     let labels = folder.path().join("labels.txt");
     fs::write(&labels, "zero\none\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
@@ -104,17 +105,17 @@ fn answers_fit_their_schemas() {
         "dummy", "-i", TEN, "--top", "9", "--output", "json", "--labels",
     ];
     let run = infer(
-        &server,
+        server,
         GRPC,
         &[&top[..], &[labels.to_str().unwrap()]].concat(),
     );
     let ranking = checked("infer-top", 0, &run);
     assert_eq!(ranking[0]["top"][0][8]["label"], "one");
     let refused = ["dummy", "-i", "b::1,3=[1,2,3]", "--output", "json"];
-    let load = infer(&server, GRPC, &[&refused[..], &["--repeat", "2"]].concat());
+    let load = infer(server, GRPC, &[&refused[..], &["--repeat", "2"]].concat());
     let load = checked("infer-load", 1, &load);
     assert_eq!(load[0]["latency_ms"], Value::Null);
-    let stream = infer(&server, GRPC, &[&refused[..], &["--stream"]].concat());
+    let stream = infer(server, GRPC, &[&refused[..], &["--stream"]].concat());
     let stream = checked("infer-stream", 1, &stream);
     assert!(stream[0]["error"].is_string(), "{stream:?}");
 }
@@ -131,10 +132,10 @@ fn error(run: &Run) -> Value {
 
 #[test]
 fn errors_are_one_line_where_that_is_asked_for() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let asked = |api: &str, args: &[&str]| {
         let flags = [args, &["--error-format=json", "--output=json"]].concat();
-        error(&infer(&server, api, &flags))
+        error(&infer(server, api, &flags))
     };
     for (api, code) in [
         (GRPC, json!("NOT_FOUND")),
@@ -224,10 +225,6 @@ fn a_failed_reload_fits_the_schema_of_states() {
 #[test]
 fn detections_fit_their_schema() {
     let folder = repository::folder();
-    let path = folder.path().join("finder");
-    ir::relu(&path, "in", "out", &[1, 1, 2, 7]);
-    let server = Server::begin("finder", &path, &[]);
-    server.wait_ready();
     let labels = folder.path().join("labels.txt");
     fs::write(&labels, "sky\ncat\n").unwrap();
     let found = "in=[[[[0,1,0.5,0,0,1,1],[1,7,0.75,0,0,1,1]]]]";
@@ -235,7 +232,7 @@ fn detections_fit_their_schema() {
         "finder", "-i", found, "--top", "2", "--output", "json", "--labels",
     ];
     let flags = [&flags[..], &[labels.to_str().unwrap()]].concat();
-    let found = checked("infer-top", 0, &infer(&server, GRPC, &flags));
+    let found = checked("infer-top", 0, &infer(served(), GRPC, &flags));
     let top = &found[0]["top"];
     assert_eq!(
         (&top[0][0]["label"], &top[1][0]["class"]),
@@ -293,7 +290,7 @@ fn values_without_a_form_are_reported_beside_the_others() {
 
 #[test]
 fn answers_of_sequences_fit_their_schema() {
-    let server = stateful("running_total", &[]);
+    let server = served();
     for flags in [
         &["--sequence"][..],
         &["--sequence", "--each"],
@@ -304,22 +301,22 @@ fn answers_of_sequences_fit_their_schema() {
         } else {
             STEPS
         };
-        let args = ["running_total", "-i", input, "--output", "json"];
+        let args = ["listed_total", "-i", input, "--output", "json"];
         let answers = checked(
             "infer",
             0,
-            &infer(&server, GRPC, &[&args[..], flags].concat()),
+            &infer(server, GRPC, &[&args[..], flags].concat()),
         );
         assert!(
             answers.iter().all(|it| it["sequence_id"].is_u64()),
             "{answers:?}"
         );
     }
-    let list = ["running_total", "--sequences", "--output", "json"];
-    checked("infer-sequences", 0, &infer(&server, REST, &list));
-    let start = ["running_total", "-i", "x=[1,2,3,4]", "--start"];
-    assert_eq!(infer(&server, GRPC, &start).code, Some(0));
-    let listed = checked("infer-sequences", 0, &infer(&server, TFS_REST, &list));
+    let list = ["listed_total", "--sequences", "--output", "json"];
+    checked("infer-sequences", 0, &infer(server, REST, &list));
+    let start = ["listed_total", "-i", "x=[1,2,3,4]", "--start"];
+    assert_eq!(infer(server, GRPC, &start).code, Some(0));
+    let listed = checked("infer-sequences", 0, &infer(server, TFS_REST, &list));
     assert_eq!(listed[0]["sequences"][0]["steps"], 1);
 }
 

@@ -5,14 +5,14 @@ use std::{io::Read as _, process::Stdio};
 use ovms::tensor::{DataType, Tensor};
 use serde_json::{Value, json};
 
+use super::shared::served;
 use crate::support::{
     Server,
     cli::{self, Run, ovms, words},
     dtypes,
     infer::{GRPC, REST, command, infer, read_npy, redacted, write_npy},
-    pipelines::Config,
     repository,
-    steps::{STEPS, stateful},
+    steps::{STEPS, piped},
 };
 
 /// Runs two commands with a pipe between them.
@@ -41,15 +41,14 @@ fn outputs(run: &Run) -> Value {
 /// Every datatype comes through as it is, with the values that JSON or other types do not hold.
 #[test]
 fn datatypes_shapes_and_values_stay() {
-    let rows = dtypes::rows();
-    let models: Vec<&str> = rows.iter().map(|row| row.model).collect();
-    let server = Config::of(&models).serve();
-    for row in &rows {
+    let server = served();
+    for row in dtypes::rows() {
         let name = row.model;
         let input = format!("in={}", row.json);
         let first = [name, "-i", &input, "--output", "json"];
-        let once = infer(&server, GRPC, &first);
-        let twice = pipe(&server, &first, &[name, "-i", "-", "--output", "json"]);
+        let once = infer(server, GRPC, &first);
+        let again = [name, "-i", "-", "--output", "json"];
+        let twice = piped(server, GRPC, &again, &once.text());
         assert_eq!(outputs(&twice), outputs(&once), "{name}");
         assert_eq!(outputs(&once)[0]["datatype"], row.datatype, "{name}");
     }
@@ -58,7 +57,7 @@ fn datatypes_shapes_and_values_stay() {
 /// Lines of answers are steps of a sequence, and requests of a stream.
 #[test]
 fn lines_of_answers_are_steps() {
-    let server = stateful("running_total", &[]);
+    let server = served();
     let model = "running_total";
     let each = [
         model,
@@ -70,7 +69,7 @@ fn lines_of_answers_are_steps() {
         "json",
     ];
     let run = pipe(
-        &server,
+        server,
         &each,
         &[model, "-i", "x=-", "--sequence", "--output", "json"],
     );
@@ -81,7 +80,7 @@ fn lines_of_answers_are_steps() {
     // As a whole, it is cut into the same steps.
     let all = [model, "-i", STEPS, "--sequence", "--output", "json"];
     let run = pipe(
-        &server,
+        server,
         &all,
         &[model, "-i", "@-.json", "--sequence", "--output", "json"],
     );
@@ -146,7 +145,7 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
 #[test]
 fn quiet_leaves_data_and_errors_alone() {
     let _redacted = redacted();
-    let server = stateful("running_total", &[]);
+    let server = served();
     let folder = repository::folder();
     let save = folder.path().join("saved");
     let save = save.to_str().unwrap();
@@ -175,8 +174,8 @@ fn quiet_leaves_data_and_errors_alone() {
             "--each",
         ],
     ] {
-        let reported = infer(&server, REST, args);
-        let quiet = infer(&server, REST, &[args, &["--quiet"]].concat());
+        let reported = infer(server, REST, args);
+        let quiet = infer(server, REST, &[args, &["--quiet"]].concat());
         assert_eq!(
             (reported.code, quiet.failure().as_str()),
             (Some(0), "exit 0\n"),
@@ -191,7 +190,7 @@ fn quiet_leaves_data_and_errors_alone() {
         assert_ne!(reported.stderr, "", "{args:?} prints something");
     }
     // The explanation goes, and the error stays.
-    let none = infer(&server, GRPC, &["-q", "running_total"]);
+    let none = infer(server, GRPC, &["-q", "running_total"]);
     insta::assert_snapshot!(none.failure(), @"
     exit 64
     error: no input given for model `running_total`
@@ -205,9 +204,9 @@ fn quiet_leaves_data_and_errors_alone() {
 /// No colour, no boxes and no bars in what another program reads, whatever the terminal is.
 #[test]
 fn pipes_have_no_colours() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for args in [&["--status"][..], &["dummy", "--zeros", "--repeat", "50"]] {
-        let mut command = command(&server, GRPC);
+        let mut command = command(server, GRPC);
         command
             .env_remove("NO_COLOR")
             .env("TERM", "xterm-256color")

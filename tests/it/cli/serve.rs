@@ -4,46 +4,37 @@ use std::{
     fs,
     net::{TcpListener, TcpStream},
     os::unix::fs::symlink,
+    path::PathBuf,
+    sync::LazyLock,
 };
 
-use crate::support::{
-    Server, cli,
-    grpc::Grpc,
-    http::get,
-    model, repository,
-    server::{free_ports, on},
-};
+use crate::support::{Server, cli, grpc::Grpc, http::get, model, repository, server::free_ports};
+
+/// A server that is started without the word `serve`, with a list of addresses, a name of one, and a log file; and
+/// the path of that.
+static HERE: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
+    let folder = repository::folder();
+    let log = folder.path().join("ovms.log");
+    let ports = free_ports();
+    let mut command = cli::command();
+    command
+        .args(["--model_name", "dummy", "--model_path"])
+        .arg(model("dummy"))
+        .arg("--log_path")
+        .arg(&log)
+        .arg(format!("--port={}", ports.0))
+        .arg(format!("--rest_port={}", ports.1))
+        .arg("--grpc_bind_address=127.0.0.1, 127.0.0.2")
+        .arg("--rest_bind_address=localhost");
+    let server = Server::spawn(&mut command, ports);
+    // The last line of the start.
+    server.wait_log("try: curl");
+    (server.kept(Some(folder)), log)
+});
 
 #[test]
 fn arguments_that_begin_with_a_flag_mean_serve() {
-    let ports = free_ports();
-    let mut command = cli::command();
-    command
-        .args(on(ports))
-        .args(["--model_name", "dummy", "--model_path"])
-        .arg(model("dummy"));
-    let server = Server::spawn(&mut command, ports);
-    server.wait_ready();
-    assert_eq!(get(&server, "/v2/models/dummy/ready").status, 200);
-}
-
-/// Serves the model `dummy` with these flags and no others, and waits until it is ready.
-fn dummy(ports: (u16, u16), flags: &[&str]) -> Server {
-    let mut command = cli::command();
-    command
-        .args(["serve", "--model_name=dummy", "--model_path"])
-        .arg(model("dummy"));
-    let server = Server::spawn(command.args(flags), ports);
-    server.wait_ready();
-    server
-}
-
-#[test]
-fn one_side_may_be_served_alone() {
-    let ports = free_ports();
-    let server = dummy(ports, &[&format!("--rest_port={}", ports.1)]);
-    assert_eq!(get(&server, "/v2/models/dummy/ready").status, 200);
-    assert!(!server.log().contains("gRPC listens"), "{}", server.log());
+    Grpc::connect(&HERE.0).check_serves();
 }
 
 #[test]
@@ -69,11 +60,8 @@ fn no_port_is_one_that_is_typed_as_0() {
 
 #[test]
 fn every_address_of_a_list_is_listened_on() {
-    let ports = free_ports();
-    let port = format!("--port={}", ports.0);
-    let server = dummy(ports, &[&port, "--grpc_bind_address=127.0.0.1, 127.0.0.2"]);
     for address in ["127.0.0.1", "127.0.0.2"] {
-        let connected = TcpStream::connect((address, server.port));
+        let connected = TcpStream::connect((address, HERE.0.port));
         assert!(connected.is_ok(), "{address}");
     }
 }
@@ -111,30 +99,28 @@ fn a_busy_port_is_reported_on_stderr_and_in_the_log() {
     }
 }
 
-/// Starts a server with these addresses, and returns its log up to the end of the start.
-fn start_log(args: &[&str]) -> String {
+/// Starts a server with these addresses, and waits for the end of the start.
+fn started(args: &[&str]) -> Server {
     let ports = free_ports();
     let mut command = cli::command();
     command.args(["serve", &format!("--port={}", ports.0)]);
-    let server = Server::spawn(
-        command.arg(format!("--rest_port={}", ports.1)).args(args),
-        ports,
-    );
+    command.arg(format!("--rest_port={}", ports.1));
+    let server = Server::spawn(command.args(args), ports);
     // Among the last lines of the start.
     server.wait_log("  model: ");
-    server.log()
+    server
+}
+
+/// Returns what a log warns of.
+fn warnings(log: &str) -> Vec<&str> {
+    let warned = log.lines().filter_map(|line| line.split_once(" WARN "));
+    warned.map(|(_, text)| text).collect()
 }
 
 #[test]
 fn the_example_is_for_this_machine_unless_said_otherwise() {
-    let log = start_log(&["--demo"]);
-    assert_eq!(
-        log.matches(" listens on 127.0.0.1 port ").count(),
-        2,
-        "{log}"
-    );
-    assert!(!log.contains(" WARN "), "{log}");
-    let log = start_log(&["--demo", "--grpc_bind_address=0.0.0.0"]);
+    let server = started(&["--demo", "--grpc_bind_address=0.0.0.0"]);
+    let log = server.log();
     assert!(log.contains("gRPC listens on 0.0.0.0 port "), "{log}");
     assert!(log.contains("REST listens on 127.0.0.1 port "), "{log}");
 }
@@ -143,41 +129,42 @@ fn the_example_is_for_this_machine_unless_said_otherwise() {
 fn a_server_that_others_can_reach_says_so_once() {
     let path = model("dummy");
     let args = ["--model_name=dummy", "--model_path", path.to_str().unwrap()];
-    let warnings = |more: &[&str]| {
-        let log = start_log(&[&args[..], more].concat());
-        let warned = log.lines().filter(|line| line.contains(" WARN "));
-        let texts = warned.map(|line| line.split_once(" WARN ").unwrap().1.to_owned());
-        texts.collect::<Vec<_>>()
-    };
-    let mut open = warnings(&[]);
+    let log = started(&args).log();
+    let open = warnings(&log);
     assert_eq!(open.len(), 1, "{open:?}");
     insta::with_settings!({filters => [(r"0\.0\.0\.0:\d+", "0.0.0.0:<port>")]}, {
-        insta::assert_snapshot!(open.remove(0), @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards only /v3); bind 127.0.0.1, give --auth and --tls-cert, or put a proxy in front");
+        insta::assert_snapshot!(open[0], @"other machines can reach 0.0.0.0:<port>, 0.0.0.0:<port> without a key or TLS, and use or reload what is served (--api-key-file guards only /v3); bind 127.0.0.1, give --auth and --tls-cert, or put a proxy in front");
     });
-    let here = [
-        "--grpc_bind_address=127.0.0.1",
-        "--rest_bind_address=localhost",
-    ];
-    assert_eq!(warnings(&here), [""; 0]);
+    assert_eq!(warnings(&HERE.0.log()), [""; 0]);
+}
+
+#[test]
+fn one_side_may_be_served_alone_and_a_key_does_not_close_it() {
     let folder = repository::folder();
     let key = folder.path().join("key");
     fs::write(&key, "secret\n").unwrap();
+    let ports = free_ports();
+    let mut command = cli::command();
+    command
+        .args(["serve", "--model_name=dummy", "--model_path"])
+        .arg(model("dummy"))
+        .arg(format!("--rest_port={}", ports.1))
+        .arg("--api_key_file")
+        .arg(&key);
+    let server = Server::spawn(&mut command, ports);
+    server.wait_log("  model: ");
+    assert_eq!(get(&server, "/v2/models/dummy/ready").status, 200);
+    let log = server.log();
+    assert!(!log.contains("gRPC listens"), "{log}");
     // It is no key to what is served.
-    assert_eq!(
-        warnings(&["--api_key_file", key.to_str().unwrap()]).len(),
-        1
-    );
+    assert_eq!(warnings(&log).len(), 1, "{log}");
 }
 
 #[test]
 fn a_log_file_has_what_stdout_has() {
-    let folder = repository::folder();
-    let path = folder.path().join("ovms.log");
-    let server = Server::start_with("dummy", &["--log_path", path.to_str().unwrap()]);
-    // The last line of the start.
-    server.wait_log("try: curl");
+    let (server, path) = &*HERE;
     let file = crate::support::eventually("the log file is whole", || {
-        let file = fs::read_to_string(&path).unwrap();
+        let file = fs::read_to_string(path).unwrap();
         file.contains("try: curl").then_some(file)
     });
     assert!(file.lines().any(|line| line.ends_with(" ready")), "{file}");
@@ -219,13 +206,15 @@ fn a_log_file_that_takes_nothing_is_reported_once_with_what_it_cost() {
 }
 
 #[test]
-fn the_demo_serves_the_classifier() {
-    let ports = free_ports();
-    let server = Server::spawn(
-        cli::command().args(["serve", "--demo"]).args(on(ports)),
-        ports,
+fn the_demo_serves_the_classifier_to_this_machine() {
+    let server = started(&["--demo"]);
+    let log = server.log();
+    assert_eq!(
+        log.matches(" listens on 127.0.0.1 port ").count(),
+        2,
+        "{log}"
     );
-    server.wait_ready();
+    assert_eq!(warnings(&log), [""; 0]);
     let hint = server.wait_log("try, in another terminal");
     assert!(
         hint.contains(&format!("--url localhost:{}", server.port)),

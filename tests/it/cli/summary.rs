@@ -59,7 +59,7 @@ fn the_line_to_try_works_for_models_with_sequences() {
 
 #[test]
 fn the_line_to_try_has_the_least_shape_of_bounded_inputs() {
-    let server = Server::start("image_range");
+    let server = Server::shared("image_range");
     let line = server.wait_log("try: ovms infer");
     let (_, command) = line.split_once("try: ").unwrap();
     let program = cli::command();

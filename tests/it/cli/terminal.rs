@@ -34,7 +34,7 @@ fn whole(screen: &Screen) -> String {
 
 #[test]
 fn tables_of_answers_and_measurements_fit_the_terminal() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let url = format!("127.0.0.1:{}", server.port);
     let values = "b=[0.00012345,1.234e-21,2.5,3e-9,4.125,5.75e-11,6,7,8,-9.87654e10]";
     let answer = ["infer", "dummy", "-i", values, "--url", &url];

@@ -2,9 +2,11 @@
 
 use std::{fs, path::Path};
 
+use serde_json::json;
+
+use super::shared;
 use crate::graphs::new::{graph, shown};
 use crate::support::{
-    Server,
     graphs::{PYTHON, add_python},
     pipelines::{Config, status},
     repository,
@@ -12,10 +14,52 @@ use crate::support::{
 
 /// Writes a graph with a handler.
 fn write(folder: &Path, text: &str, handler: &str) {
-    let folder = folder.join("g");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("graph.pbtxt"), text).unwrap();
-    fs::write(folder.join("handler.py"), handler).unwrap();
+    super::run::write(&folder.join("g"), text, handler);
+}
+
+/// Checks graphs `g0`, `g1`, and so on with these handlers, which all have errors, in one run; returns the report of
+/// each.
+fn checked_together(folder: &Path, handlers: &[&str], flags: &[&str]) -> Vec<String> {
+    let names: Vec<String> = (0..handlers.len()).map(|it| format!("g{it}")).collect();
+    for (name, handler) in names.iter().zip(handlers) {
+        super::run::write(&folder.join(name), PYTHON, handler);
+    }
+    let entries: Vec<_> = names.iter().map(|it| json!({"name": it})).collect();
+    let config = json!({"model_config_list": [], "mediapipe_config_list": entries});
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let run = graph(folder, &[&["check", "config.json"], flags].concat());
+    assert_eq!(run.code, Some(1), "{}", shown(&run));
+    let text = run.text();
+    // A traceback may stand before each.
+    let begun = format!("\n{text}");
+    let reports = begun.split("\ngraph `").skip(1).map(str::to_owned);
+    let reports: Vec<String> = reports.collect();
+    assert_eq!(reports.len(), handlers.len(), "{text}");
+    for report in &reports {
+        let counts = report.lines().next().unwrap_or_default();
+        assert!(
+            counts.contains(" error") && !counts.contains("no error"),
+            "{text}"
+        );
+    }
+    reports
+}
+
+/// Adds the graphs that a server has as well.
+pub(super) fn add_graphs(config: &mut Config) {
+    let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
+    add_python(config, "warned", handler);
+    let latin = config.beside("latin");
+    super::run::write(&latin, PYTHON, ECHO);
+    fs::write(latin.join("graph.pbtxt"), in_latin()).unwrap();
+    let entry = json!({"config": {"name": "latin", "base_path": "latin"}});
+    config.put("model_config_list", entry);
+}
+
+/// Returns a graph with a comment in another encoding.
+fn in_latin() -> Vec<u8> {
+    let text = ["# \u{e9}t\u{e9}\n", PYTHON].concat();
+    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
 }
 
 const SESSION: &str = r#"node {
@@ -66,38 +110,38 @@ fn errors_of_streams_and_of_handlers_are_reported_together() {
 fn what_is_wrong_with_a_handler_is_reported() {
     let folder = repository::folder();
     let rows = [
-        ("def f(:\n", "SyntaxError", "g/handler.py:1:"),
-        ("x = 1\n", "has no class OvmsPythonModel", "g/handler.py:1:"),
+        ("def f(:\n", "SyntaxError", "handler.py:1:"),
+        ("x = 1\n", "has no class OvmsPythonModel", "handler.py:1:"),
         (
             "\nclass OvmsPythonModel:\n    pass\n",
             "has no method `execute`",
-            "g/handler.py:2:",
+            "handler.py:2:",
         ),
         (
             "raise ValueError('now')\n",
             "raises ValueError: now",
-            "g/handler.py:1:",
+            "handler.py:1:",
         ),
         (
             "import sys\nsys.exit(3)\n",
             "raises SystemExit",
-            "g/handler.py:2:",
+            "handler.py:2:",
         ),
         (
             "\nimport no_such_module\n",
             "ModuleNotFoundError",
-            "g/handler.py:2:",
+            "handler.py:2:",
         ),
     ];
-    for (handler, expected, place) in rows {
-        write(folder.path(), PYTHON, handler);
-        let run = graph(folder.path(), &["check", "g"]);
-        assert_eq!(run.code, Some(1), "{handler}: {}", shown(&run));
-        assert!(run.text().contains(expected), "{handler}: {}", shown(&run));
-        assert!(run.text().contains(place), "{}", run.text());
+    let reports = checked_together(folder.path(), &rows.map(|row| row.0), &[]);
+    for (index, (report, (_, expected, place))) in reports.iter().zip(rows).enumerate() {
+        assert!(report.contains(expected), "{report}");
+        assert!(report.contains(&format!("g{index}/{place}")), "{report}");
     }
+    write(folder.path(), PYTHON, ECHO);
     let (from, to) = ("g/handler.py", "g/handlers.py");
     fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
+    fs::remove_file(folder.path().join("config.json")).unwrap();
     let run = graph(folder.path(), &["check", "g"]);
     // The place is that of the path, and the path the whole one.
     for expected in [
@@ -212,7 +256,7 @@ class OvmsPythonModel:
         let run = graph(folder.path(), depth);
         assert_eq!(run.code, Some(0), "{}", shown(&run));
     }
-    for (handler, line) in [
+    let rows = [
         ("class OvmsPythonModel:\n    execute = 5\n", 2),
         (
             "class OvmsPythonModel:\n    finalize: int = 5\n    def execute(self, i): pass\n",
@@ -235,22 +279,15 @@ class OvmsPythonModel:
             "class OvmsPythonModel:\n\n    async def execute(self, inputs): yield []\n",
             3,
         ),
-    ] {
-        write(folder.path(), PYTHON, handler);
-        let place = format!("g/handler.py:{line}:1");
-        let mut depths = vec![&["check", "g"][..]];
-        if !handler.contains("= 5") {
-            depths.push(&["check", "g", "--initialize"]);
-        }
-        for depth in depths {
-            let run = graph(folder.path(), depth);
-            assert_eq!(run.code, Some(1), "{}", shown(&run));
-            assert!(run.text().contains(&place), "{}", shown(&run));
-            assert!(
-                run.text().contains("cannot be called as it is"),
-                "{}",
-                run.text()
-            );
+    ];
+    // The first two are looked at without their objects alone.
+    for (rows, flags) in [(&rows[..], &[][..]), (&rows[2..], &["--initialize"][..])] {
+        let handlers: Vec<&str> = rows.iter().map(|row| row.0).collect();
+        let reports = checked_together(folder.path(), &handlers, flags);
+        for (index, (report, (_, line))) in reports.iter().zip(rows).enumerate() {
+            let place = format!("g{index}/handler.py:{line}:1");
+            assert!(report.contains(&place), "{report}");
+            assert!(report.contains("cannot be called as it is"), "{report}");
         }
     }
 }
@@ -390,25 +427,20 @@ fn a_model_of_triton_is_reported_as_one() {
     let folder = repository::folder();
     let class = "class TritonPythonModel:\n    def execute(self, requests):\n        pass\n";
     let import = "import triton_python_backend_utils as pb_utils\n";
-    for handler in [class.to_owned(), format!("{import}{class}")] {
-        write(folder.path(), PYTHON, &handler);
-        let run = graph(folder.path(), &["check", "g"]);
-        assert_eq!(run.code, Some(1));
+    let imports = [import, class].concat();
+    for report in checked_together(folder.path(), &[class, &imports], &[]) {
         let help = "= help: the file is a model of Triton's Python backend, which alone has TritonPythonModel";
-        assert!(run.text().contains(help), "{}", run.text());
-        assert!(run.text().contains("docs/triton.md"), "{}", run.text());
-        assert!(!run.text().contains("install"), "{}", run.text());
+        assert!(report.contains(help), "{report}");
+        assert!(report.contains("docs/triton.md"), "{report}");
+        assert!(!report.contains("install"), "{report}");
     }
 }
 
 #[test]
 fn a_server_warns_of_methods_that_cannot_be_called() {
-    let mut config = Config::of(&[]);
-    let handler = "class OvmsPythonModel:\n    def execute(self, inputs): return inputs\n    def finalize(self, x): pass\n";
-    let path = add_python(&mut config, "g", handler);
-    let server = config.serve();
+    let (server, _) = shared::connect();
     let line = server.wait_log("`finalize` cannot be called as it is");
-    let place = format!("{}:3: ", path.display());
+    let place = format!("{}:3: ", shared::beside("warned/handler.py").display());
     assert!(line.contains(" WARN ") && line.contains(&place), "{line}");
 }
 
@@ -492,24 +524,6 @@ fn models_of_other_graphs_are_known() {
     fs::remove_file(other.join("subconfig.json")).unwrap();
     let reported = shown(&graph(folder.path(), &["check", "config.json"]));
     assert!(reported.contains("no model or pipeline"), "{reported}");
-}
-
-#[test]
-fn a_generator_without_a_loop_is_warned_of() {
-    let folder = repository::folder();
-    let generator =
-        "class OvmsPythonModel:\n    def execute(self, inputs):\n        yield inputs\n";
-    write(folder.path(), PYTHON, generator);
-    let run = graph(folder.path(), &["check", "g"]);
-    assert_eq!(run.code, Some(2), "{}", shown(&run));
-    assert!(shown(&run).contains("has no LOOPBACK"), "{}", shown(&run));
-    write(folder.path(), PYTHON, ECHO);
-    let run = graph(folder.path(), &["check", "g"]);
-    assert_eq!(run.code, Some(0), "{}", shown(&run));
-    let new = graph(folder.path(), &["new", "words", "--generative"]);
-    assert_eq!(new.code, Some(0), "{}", shown(&new));
-    let run = graph(folder.path(), &["check", "words"]);
-    assert_eq!(run.code, Some(0), "{}", shown(&run));
 }
 
 #[test]
@@ -598,19 +612,13 @@ fn a_broken_configuration_file_beside_the_graph_is_reported() {
 #[test]
 fn a_comment_in_another_encoding_is_no_error() {
     let folder = repository::folder();
-    let text = ["# \u{e9}t\u{e9}\n", PYTHON].concat();
-    write(folder.path(), &text, ECHO);
-    let latin: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
-    fs::write(folder.path().join("g/graph.pbtxt"), latin).unwrap();
+    write(folder.path(), PYTHON, ECHO);
+    fs::write(folder.path().join("g/graph.pbtxt"), in_latin()).unwrap();
     let run = graph(folder.path(), &["check", "g", "--initialize"]);
     assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
     // The server reads it in the same way.
-    let config = r#"{"model_config_list": [{"config": {"name": "g", "base_path": "g"}}]}"#;
-    let path = folder.path().join("config.json");
-    fs::write(&path, config).unwrap();
-    let server = Server::of_file(&path, &[]);
-    server.wait_ready();
-    assert_eq!(status(&server, "g"), "AVAILABLE OK");
+    let (server, _) = shared::connect();
+    assert_eq!(status(server, "latin"), "AVAILABLE OK");
 }
 
 #[test]

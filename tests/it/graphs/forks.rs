@@ -1,24 +1,27 @@
 //! Processes that handlers fork: they are neither workers nor have the memory of one.
 
-use super::workers::{is_fine, lab, number};
-use crate::support::{
-    graphs::{code, reported},
-    grpc::Grpc,
+use super::{
+    shared,
+    workers::{is_fine, number},
 };
+use crate::support::graphs::{code, reported};
 
 #[test]
 fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     for (graph, end, status) in [
-        ("py", "raise ValueError('in the child')", "1"),
-        ("py", "return [Tensor('out', b'of the child')]", "0"),
-        ("py", "import sys; sys.exit(3)", "3"),
-        ("py", "import sys; sys.exit('it ends so')", "1"),
-        ("gen", "raise ValueError('in the child')", "1"),
+        ("forks", "raise ValueError('in the child')", "1"),
+        ("forks", "return [Tensor('out', b'of the child')]", "0"),
+        ("forks", "import sys; sys.exit(3)", "3"),
+        ("forks", "import sys; sys.exit('it ends so')", "1"),
+        ("forks_gen", "raise ValueError('in the child')", "1"),
     ] {
-        let worker = number(&client, "py", "os.getpid()");
-        let give = if graph == "gen" { "yield" } else { "return" };
+        let worker = number(&client, "forks", "os.getpid()");
+        let give = if graph == "forks_gen" {
+            "yield"
+        } else {
+            "return"
+        };
         let body = format!(
             "import os\nchild = os.fork()\nif child == 0:\n  {end}\n_, status = os.waitpid(child, 0)\n\
              {give} [Tensor('out', str(os.waitstatus_to_exitcode(status)).encode())]"
@@ -27,7 +30,7 @@ fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
         assert_eq!(text, format!("out UINT8 [1] {status}"), "{end}");
         // Two processes would take turns.
         for _ in 0..10 {
-            assert_eq!(number(&client, "py", "os.getpid()"), worker, "{end}");
+            assert_eq!(number(&client, "forks", "os.getpid()"), worker, "{end}");
         }
         is_fine(&client, graph);
     }
@@ -37,8 +40,7 @@ fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
 
 #[test]
 fn a_child_has_memory_of_its_own_for_tensors() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let body = "import os, pyovms\n\
                 def filled(byte):\n\
                 \x20 tensor = pyovms.empty('out', (100000,), 'UINT8')\n\
@@ -61,7 +63,7 @@ fn a_child_has_memory_of_its_own_for_tensors() {
                 return [Tensor('out', repr(found).encode())]";
     for _ in 0..3 {
         assert_eq!(
-            reported(&client, code("py", body)),
+            reported(&client, code("forks_memory", body)),
             "out UINT8 [10] [[4], [5]]"
         );
     }

@@ -2,29 +2,28 @@
 
 use serde_json::Value;
 
+use super::{handler_output::JSON, shared};
 use crate::support::{
-    Server, eventually,
+    eventually,
     graphs::{CODE, add_python, code, reported},
     grpc::Grpc,
     pipelines::Config,
 };
 
-/// Serves a graph `py` that runs code from requests, with a log of JSON.
-fn lab() -> (Config, Server) {
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    let server = config.begin(&["--log_format", "json"]);
-    server.wait_log("\"ready\"");
-    (config, server)
+/// Adds the graph of these tests that has a log of lines.
+pub(super) fn add_graphs(config: &mut Config) {
+    let mine = "class Mine(Exception): pass\n";
+    add_python(config, "chain", &[CODE, mine].concat());
 }
 
-/// Returns what the handler has printed, as `STREAM TEXT`.
-fn printed(server: &Server) -> Vec<String> {
-    let log = server.log();
+/// Returns what the handler of a graph has printed, as `STREAM TEXT`.
+fn printed(graph: &str) -> Vec<String> {
+    let of = format!("graph {graph}");
+    let log = JSON.log();
     let events = log
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ours = events.filter(|event| event["target"] == "ovms::python");
+    let ours = events.filter(|event| event["target"] == "ovms::python" && event["of"] == *of);
     let lines = ours.filter_map(|event| {
         let text = event["message"].as_str()?;
         Some(format!("{} {text}", event["stream"].as_str()?))
@@ -33,23 +32,22 @@ fn printed(server: &Server) -> Vec<String> {
 }
 
 /// Runs the body of a function, which returns nothing itself.
-fn runs(client: &Grpc, body: &str) {
+fn runs(client: &Grpc, graph: &str, body: &str) {
     let body = format!("{body}\nreturn [Tensor('out', b'fine')]");
-    assert_eq!(reported(client, code("py", &body)), "out UINT8 [4] fine");
+    assert_eq!(reported(client, code(graph, &body)), "out UINT8 [4] fine");
 }
 
-/// Waits until the handler has printed these lines, and no others.
-fn are_printed(server: &Server, lines: &[&str]) {
+/// Waits until the handler of a graph has printed these lines, and no others.
+fn are_printed(graph: &str, lines: &[&str]) {
     eventually("all lines are in the log", || {
-        (printed(server).len() >= lines.len()).then_some(())
+        (printed(graph).len() >= lines.len()).then_some(())
     });
-    assert_eq!(printed(server), lines);
+    assert_eq!(printed(graph), lines);
 }
 
 #[test]
 fn streams_of_handlers_take_bytes_and_settings() {
-    let (_config, server) = lab();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&JSON);
     for body in [
         "sys.stdout.reconfigure(line_buffering=True, encoding='utf-8')",
         "sys.stdout.buffer.write(b'one\\ntw')\nsys.stdout.buffer.write(b'o\\n')",
@@ -61,10 +59,10 @@ fn streams_of_handlers_take_bytes_and_settings() {
         "print(sys.stdout.name, sys.stdout.mode, sys.stdout.isatty(), sys.stdout.line_buffering)",
         "try: sys.stdout.buffer.write('text')\nexcept TypeError: print('refused')",
     ] {
-        runs(&client, body);
+        runs(&client, "takes", body);
     }
     are_printed(
-        &server,
+        "takes",
         &[
             "stdout one",
             "stdout two",
@@ -79,23 +77,22 @@ fn streams_of_handlers_take_bytes_and_settings() {
 
 #[test]
 fn what_a_call_prints_without_a_line_end_is_a_line_of_the_log() {
-    let (_config, server) = lab();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&JSON);
     for _ in 0..5 {
-        runs(&client, "print('progress', end='')");
+        runs(&client, "ends", "print('progress', end='')");
     }
-    are_printed(&server, &["stdout progress"; 5]);
+    are_printed("ends", &["stdout progress"; 5]);
     // Also where the call fails.
     let text = reported(
         &client,
         code(
-            "py",
+            "ends",
             "print('begun', end='', file=sys.stderr)\nraise ValueError('wrong')",
         ),
     );
     assert!(text.ends_with("ValueError: wrong"), "{text}");
     eventually("it is in the log", || {
-        printed(&server)
+        printed("ends")
             .contains(&"stderr begun".to_owned())
             .then_some(())
     });
@@ -103,13 +100,9 @@ fn what_a_call_prints_without_a_line_end_is_a_line_of_the_log() {
 
 #[test]
 fn a_long_chain_of_exceptions_is_shown_by_the_names_of_the_handler() {
-    let mut config = Config::of(&[]);
-    let mine = "class Mine(Exception): pass\n";
-    add_python(&mut config, "py", &[CODE, mine].concat());
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let body = "last = None\nfor number in range(3000):\n  error = Mine(f'number {number}')\n  error.__cause__ = last\n  last = error\nraise last";
-    let text = reported(&client, code("py", body));
+    let text = reported(&client, code("chain", body));
     assert!(text.ends_with("Mine: number 2999"), "{text}");
     server.wait_log("Mine: number 2999");
     let log = server.log();

@@ -1,9 +1,9 @@
 //! Metrics of graphs.
 
-use super::workers::config_with;
+use super::{shared, workers::config_with};
 use crate::support::{
     eventually,
-    graphs::{CODE, PASS, add, add_python, code},
+    graphs::{PASS, add, code},
     grpc::Grpc,
     http::{get, post},
     pipelines::{Config, request},
@@ -87,10 +87,7 @@ fn graphs_count_what_goes_in_and_what_comes_out() {
 
 #[test]
 fn only_runs_that_succeed_are_timed() {
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "g", CODE);
-    let server = config.serve_with(&["--metrics_enable"]);
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let (good, bad) = ("return [Tensor('out', b'a')]", "raise ValueError");
     client.answered(code("g", good));
     client.refused(code("g", bad));
@@ -101,7 +98,7 @@ fn only_runs_that_succeed_are_timed() {
         talk.send(code("g", body));
         talk.rest();
     }
-    let page = get(&server, "/metrics").text();
+    let page = get(server, "/metrics").text();
     let lines = |family| of(&page, family).join("\n");
     insta::assert_snapshot!(lines("ovms_graph_processing_time_us_count"), @r#"
     ovms_graph_processing_time_us_count{method="ModelInfer",name="g"} 1

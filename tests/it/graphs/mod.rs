@@ -17,6 +17,7 @@ mod reload;
 mod remarks;
 mod run;
 mod saves;
+mod shared;
 mod sheets;
 mod states;
 mod stream_ends;

@@ -1,9 +1,10 @@
 //! Pools of graph instances kept between requests.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use ovms::proto::kserve::infer_parameter::ParameterChoice;
 
+use super::shared;
 use crate::support::{
     Server, cli, eventually,
     graphs::{
@@ -14,6 +15,7 @@ use crate::support::{
     http::post,
     ir,
     pipelines::{Config, lines, status},
+    repository,
     server::{free_ports, on},
     streams::Talk,
 };
@@ -23,16 +25,17 @@ fn pooled(size: &str, text: &str) -> String {
     format!("# the graph\n  #OVMS_GRAPH_QUEUE_MAX_SIZE:{size}\n{text}")
 }
 
-/// Writes a handler whose instances count.
-fn counting(config: &Config) -> String {
-    let log = config.beside("log");
+/// Writes a handler that runs code with a list as its state, and notes in a file when a state is made and destroyed.
+/// None is made while there is a file with the ending `stop` beside that.
+pub(super) fn counting(log: &Path) -> String {
     format!(
         r#"{}
     def create_state(self):
+        if os.path.exists({stop:?}): raise ValueError("no state")
         note("create")
         return []
     def destroy_state(self, state):
-        note("destroy")
+        note("destroy " + str(len(state)))
 def note(text):
     with open({log:?}, "a") as file: file.write(text + "\n")
 "#,
@@ -41,7 +44,43 @@ def note(text):
             "def execute(self, inputs, state)"
         )
         .replace("(self, inputs, None)", "(self, inputs, state)"),
+        stop = log.with_extension("stop"),
     )
+}
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    let text = graph(
+        "OVMS_PY_TENSOR:in",
+        "OVMS_PY_TENSOR:out",
+        &[
+            python("a", "IN:in", "ONE:one TWO:two", "a.py", ""),
+            python("b", "ONE:one TWO:two", "OUT:out", "b.py", ""),
+        ],
+    );
+    add(config, "leftover", &pooled("1", &text));
+    file(config, "leftover/a.py", CODE);
+    file(
+        config,
+        "leftover/b.py",
+        "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n",
+    );
+    for (name, size) in [
+        ("sized_zero", "0"),
+        ("sized_auto", "AUTO"),
+        ("sized_huge", " 100000"),
+        ("sized_negative", "-1"),
+        ("sized_words", "many"),
+        ("sized_fraction", "1.5"),
+        ("sized_empty", ""),
+    ] {
+        add(config, name, &pooled(size, PASS));
+    }
+    add(config, "sized_gen", &pooled("1", &generative(PYTHON)));
+    file(config, "sized_gen/handler.py", CODE);
+    add(config, "turn", &pooled("1", PYTHON));
+    let handler = counting(&config.beside("turn.log"));
+    file(config, "turn/handler.py", &handler);
 }
 
 const COUNT: &str = "state.append(1)\nreturn [Tensor('out', str(len(state)).encode())]";
@@ -51,7 +90,7 @@ const EMPTY: &str = "InvalidArgument: Mediapipe execution failed. MP status - Un
 #[test]
 fn instances_live_on_with_their_states_and_times() {
     let mut config = Config::of(&[]);
-    let handler = counting(&config);
+    let handler = counting(&config.beside("log"));
     let path = add_python(&mut config, "g", &handler);
     fs::write(path.with_file_name("graph.pbtxt"), pooled(" 1 ", PYTHON)).unwrap();
     let log = config.beside("log");
@@ -119,33 +158,19 @@ fn instances_live_on_with_their_states_and_times() {
 
 #[test]
 fn what_is_left_of_one_request_is_not_given_to_the_next() {
-    let mut config = Config::of(&[]);
-    let text = graph(
-        "OVMS_PY_TENSOR:in",
-        "OVMS_PY_TENSOR:out",
-        &[
-            python("a", "IN:in", "ONE:one TWO:two", "a.py", ""),
-            python("b", "ONE:one TWO:two", "OUT:out", "b.py", ""),
-        ],
-    );
-    add(&mut config, "g", &pooled("1", &text));
-    file(&config, "g/a.py", CODE);
-    file(
-        &config,
-        "g/b.py",
-        "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n",
-    );
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let both = |text: &str| {
         code(
-            "g",
+            "leftover",
             &format!("return [Tensor('one', b'{text}'), Tensor('two', b'{text}')]"),
         )
     };
     assert_eq!(reported(&client, both("a")), "out UINT8 [2] aa");
     assert_eq!(
-        reported(&client, code("g", "return [Tensor('one', b'secret')]")),
+        reported(
+            &client,
+            code("leftover", "return [Tensor('one', b'secret')]")
+        ),
         EMPTY.replace("node py", "node b")
     );
     assert_eq!(reported(&client, both("b")), "out UINT8 [2] bb");
@@ -153,23 +178,8 @@ fn what_is_left_of_one_request_is_not_given_to_the_next() {
 
 #[test]
 fn sizes_are_validated_when_the_graph_is_loaded() {
-    let mut config = Config::of(&[]);
-    for (name, size) in [
-        ("zero", "0"),
-        ("auto", "AUTO"),
-        ("huge", " 100000"),
-        ("negative", "-1"),
-        ("words", "many"),
-        ("fraction", "1.5"),
-        ("empty", ""),
-    ] {
-        add(&mut config, name, &pooled(size, PASS));
-    }
-    add(&mut config, "gen", &pooled("1", &generative(PYTHON)));
-    file(&config, "gen/handler.py", CODE);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    for name in ["zero", "auto", "huge"] {
+    let (server, client) = shared::connect();
+    for name in ["sized_zero", "sized_auto", "sized_huge"] {
         for _ in 0..3 {
             assert_eq!(
                 reported(&client, raw(name, "in", "UINT8", &[1], b"a")),
@@ -177,16 +187,21 @@ fn sizes_are_validated_when_the_graph_is_loaded() {
             );
         }
     }
-    for name in ["negative", "words", "fraction", "empty"] {
+    for name in [
+        "sized_negative",
+        "sized_words",
+        "sized_fraction",
+        "sized_empty",
+    ] {
         assert_eq!(
-            status(&server, name),
+            status(server, name),
             "LOADING FAILED_PRECONDITION",
             "{name}"
         );
     }
     server.wait_log("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value");
     server.wait_log("100000 is more than the ");
-    assert_eq!(status(&server, "gen"), "LOADING FAILED_PRECONDITION");
+    assert_eq!(status(server, "sized_gen"), "LOADING FAILED_PRECONDITION");
     server
         .wait_log("PythonExecutorCalculator with LOOPBACK stream is incompatible with graph queue");
     // Without a pool, parameters are side packets, or nothing at all.
@@ -197,19 +212,15 @@ fn sizes_are_validated_when_the_graph_is_loaded() {
             raw(name, "in", "UINT8", &[1], b"a"),
         )
     };
-    assert_eq!(reported(&client, with("zero")), "out UINT8 [1] a");
-    assert!(reported(&client, with("auto")).starts_with("FailedPrecondition: "));
+    assert_eq!(reported(&client, with("sized_zero")), "out UINT8 [1] a");
+    assert!(reported(&client, with("sized_auto")).starts_with("FailedPrecondition: "));
 }
 
 #[test]
 fn more_requests_than_instances_wait_for_their_turn() {
-    let mut config = Config::of(&[]);
-    let handler = counting(&config);
-    let path = add_python(&mut config, "g", &handler);
-    fs::write(path.with_file_name("graph.pbtxt"), pooled("1", PYTHON)).unwrap();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let calls: Vec<_> = (0..50).map(|_| client.call(code("g", COUNT))).collect();
+    let (_, client) = shared::connect();
+    let folder = repository::folder();
+    let calls: Vec<_> = (0..50).map(|_| client.call(code("turn", COUNT))).collect();
     let mut counts: Vec<usize> = calls
         .into_iter()
         .map(|call| {
@@ -222,17 +233,16 @@ fn more_requests_than_instances_wait_for_their_turn() {
     counts.sort_unstable();
     assert_eq!(counts, (1..=50).collect::<Vec<_>>());
     // Clients that leave take nothing along.
-    let go = config.beside("go");
+    let [go, begun] = ["go", "begun"].map(|name| folder.path().join(name));
     let waits = format!(
-        "open({:?}, 'w')\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nreturn []",
-        config.beside("begun")
+        "open({begun:?}, 'w')\nwhile not os.path.exists({go:?}): time.sleep(0.005)\nreturn []"
     );
-    let call = client.call(code("g", &waits));
-    eventually("it runs", || config.beside("begun").exists().then_some(()));
+    let call = client.call(code("turn", &waits));
+    eventually("it runs", || begun.exists().then_some(()));
     drop(call);
-    drop(client.call(code("g", COUNT)));
+    drop(client.call(code("turn", COUNT)));
     fs::write(&go, "").unwrap();
-    let came = reported(&client, code("g", COUNT));
+    let came = reported(&client, code("turn", COUNT));
     assert!(came.starts_with("out UINT8 [1] "), "{came}");
 }
 
@@ -265,7 +275,7 @@ fn instances_follow_a_model_that_is_loaded_with_other_names() {
 #[test]
 fn pools_can_be_turned_off() {
     let mut config = Config::of(&[]);
-    let handler = counting(&config);
+    let handler = counting(&config.beside("log"));
     let path = add_python(&mut config, "g", &handler);
     fs::write(path.with_file_name("graph.pbtxt"), pooled("1", PYTHON)).unwrap();
     let ports = free_ports();

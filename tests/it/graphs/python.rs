@@ -2,34 +2,25 @@
 
 use std::{fs, path::Path};
 
+use super::shared::{self, add_code};
 use crate::support::{
-    Server,
-    graphs::{
-        CODE, PYTHON, add, add_python, code, failed, file, generative, graph, python, reported,
-        shown,
-    },
+    eventually,
+    graphs::{add, code, failed, file, graph, python, reload, reported, shown},
     grpc::{Grpc, raw},
     pipelines::Config,
+    repository,
 };
-
-/// Serves graphs whose node runs code from requests: `py` and `gen`.
-fn lab() -> (Config, Server) {
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    add(&mut config, "gen", &generative(PYTHON));
-    file(&config, "gen/handler.py", CODE);
-    let server = config.serve();
-    (config, server)
-}
 
 /// Texts that are cut, and nothing of a traceback among them. All others are in `tests/conformance/graphs/python.txt`.
 #[test]
 fn long_errors_are_cut() {
-    let (_config, server) = lab();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let begin = format!("InvalidArgument: {}", failed("py"));
     for (body, expected) in [
-        ("raise ValueError('x' * 1000000)", " - ValueError: xxxx"),
+        (
+            "def raises_long(): raise ValueError('x' * 1000000)\nraises_long()",
+            " - ValueError: xxxx",
+        ),
         ("raise ValueError('é' * 1000000)", " - ValueError: éééé"),
         ("raise ValueError('\\n' * 1000000)", " - ValueError: "),
     ] {
@@ -47,12 +38,15 @@ fn long_errors_are_cut() {
         "x".repeat(200)
     );
     assert_eq!(came, expected);
-    server.wait_log("Traceback (most recent call last):");
+    // The traceback.
+    server.wait_log(", in raises_long");
 }
 
 #[test]
 fn errors_of_requests_name_graph_and_node_in_the_log() {
-    let (config, server) = lab();
+    let mut config = Config::of(&[]);
+    add_code(&mut config, "py", &[]);
+    let server = config.serve();
     let client = Grpc::connect(&server);
     let fields = |log: &str, text: &str| {
         let (_, rest) = log.split_once(text).expect("it is logged");
@@ -86,16 +80,16 @@ fn errors_of_requests_name_graph_and_node_in_the_log() {
         "py/handler.py",
         "class OvmsPythonModel:\n  def initialize(self, kwargs): open('labels.txt')\n  def execute(self, i): return []\n",
     );
-    crate::support::graphs::reload(&server);
+    reload(&server);
     let line = server.wait_log("open `os.path.join(kwargs[\"base_path\"], NAME)`");
     assert!(line.contains("of=\"graph py\" node="), "{line}");
 }
 
 #[test]
 fn a_generator_without_an_end_is_closed() {
-    let (config, server) = lab();
-    let client = Grpc::connect(&server);
-    let closed = config.beside("closed");
+    let (_, client) = shared::connect();
+    let folder = repository::folder();
+    let closed = folder.path().join("closed");
     let endless = format!(
         "try:\n  while True: yield [Tensor('out', b'one')]\nfinally: open({closed:?}, 'a').write('x')"
     );
@@ -103,9 +97,36 @@ fn a_generator_without_an_end_is_closed() {
         reported(&client, code("gen", &endless)),
         "out UINT8 [3] one"
     );
-    crate::support::eventually("it is closed", || {
+    eventually("it is closed", || {
         (fs::read_to_string(&closed).is_ok_and(|text| text == "x")).then_some(())
     });
+}
+
+/// Handler files of one name, and of names that modules have or cannot have.
+const STRANGE: [&str; 9] = [
+    "a/model.py",
+    "b/model.py",
+    "c/json.py",
+    "d/numpy.py",
+    "e/my-model.py",
+    "f/model.v1.py",
+    "g/os.py",
+    "h/pyovms.py",
+    "i/ünïcode näme.py",
+];
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    for (place, path) in STRANGE.iter().enumerate() {
+        let path = format!("strange/{path}");
+        let handler = with_helper(config, &path, &format!("<{place}>"));
+        let text = graph(
+            "OVMS_PY_TENSOR:in",
+            "OVMS_PY_TENSOR:out",
+            &[python("n", "IN:in", "OUT:out", &handler, "")],
+        );
+        add(config, &format!("alone{place}"), &text);
+    }
 }
 
 /// Writes a handler that reports its file and the result of its helper.
@@ -128,37 +149,13 @@ fn with_helper(config: &Config, path: &str, says: &str) -> String {
 
 #[test]
 fn files_of_one_name_and_of_strange_names_live_together() {
-    let mut config = Config::of(&[]);
-    let paths = [
-        "a/model.py",
-        "b/model.py",
-        "c/json.py",
-        "d/numpy.py",
-        "e/my-model.py",
-        "f/model.v1.py",
-        "g/os.py",
-        "h/pyovms.py",
-        "i/ünïcode näme.py",
-    ];
-    let mut inputs = Vec::new();
-    for (place, path) in paths.iter().enumerate() {
-        let handler = with_helper(&config, path, &format!("<{place}>"));
-        let text = graph(
-            "OVMS_PY_TENSOR:in",
-            "OVMS_PY_TENSOR:out",
-            &[python("n", "IN:in", "OUT:out", &handler, "")],
-        );
-        add(&mut config, &format!("alone{place}"), &text);
-        inputs.push((place, path));
-    }
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     for _ in 0..2 {
-        for (place, path) in &inputs {
+        for (place, path) in STRANGE.iter().enumerate() {
             let answer = client.answered(raw(&format!("alone{place}"), "in", "UINT8", &[1], b"x"));
             let text = shown(&answer);
             assert!(
-                text.ends_with(&format!(" <{place}><{place}>{path}")),
+                text.ends_with(&format!(" <{place}><{place}>strange/{path}")),
                 "{text}"
             );
         }
@@ -167,27 +164,26 @@ fn files_of_one_name_and_of_strange_names_live_together() {
 
 #[test]
 fn memory_lives_as_long_as_it_is_held() {
-    let (_config, server) = lab();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let keep = "kept = self.__dict__.setdefault('kept', [])\nkept.append(inputs[0])\nkept.append(memoryview(inputs[0]))\nreturn [Tensor('out', str(len(kept)).encode())]";
     for number in 1..=20 {
         let body = format!("{keep}\n# {number:_>1000}");
         let length = (2 * number).to_string();
         assert_eq!(
-            reported(&client, code("py", &body)),
+            reported(&client, code("kept", &body)),
             format!("out UINT8 [{}] {length}", length.len())
         );
     }
     let check = "ok = all(bytes(k).endswith(f'# {i // 2 + 1:_>1000}'.encode()) for i, k in enumerate(self.kept))\nself.kept.clear()\nreturn [Tensor('out', str(ok).encode())]";
-    assert_eq!(reported(&client, code("py", check)), "out UINT8 [4] True");
+    assert_eq!(reported(&client, code("kept", check)), "out UINT8 [4] True");
     // In another thread, after the request has been answered.
     let body = "def late(t):\n  time.sleep(0.05)\n  self.late = bytes(t)[-4:]\nself.thread = threading.Thread(target=late, args=(inputs[0],))\nself.thread.start()\nreturn [Tensor('out', b'')]# end";
-    assert_eq!(reported(&client, code("py", body)), "out UINT8 [0] ");
+    assert_eq!(reported(&client, code("kept", body)), "out UINT8 [0] ");
     assert_eq!(
         reported(
             &client,
             code(
-                "py",
+                "kept",
                 "self.thread.join()\nreturn [Tensor('out', self.late)]"
             )
         ),
@@ -198,14 +194,14 @@ fn memory_lives_as_long_as_it_is_held() {
         reported(
             &client,
             code(
-                "py",
+                "kept",
                 "self.again = Tensor('out', b'again')\nreturn [self.again]"
             )
         ),
         "out UINT8 [5] again"
     );
     assert_eq!(
-        reported(&client, code("py", "return [self.again]")),
+        reported(&client, code("kept", "return [self.again]")),
         "out UINT8 [5] again"
     );
     // Large ones.
@@ -213,7 +209,7 @@ fn memory_lives_as_long_as_it_is_held() {
     let begin = b"return [Tensor('out', inputs[0])]\n#";
     large[..begin.len()].copy_from_slice(begin);
     let mut ask = raw("large", "in", "BYTES", &[1], &large);
-    "py".clone_into(&mut ask.model_name);
+    "kept".clone_into(&mut ask.model_name);
     // The body is parsed once; its lines would take long.
     large[begin.len()..].fill(b'x');
     ask.raw_input_contents = vec![large.clone().into()];

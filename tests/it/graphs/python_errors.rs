@@ -2,13 +2,35 @@
 
 use std::fs;
 
+use super::shared;
 use crate::support::{
     graphs::{
-        CODE, LIST, PYTHON, add, add_python, code, file, generative, graph, python, reported,
+        CODE, LIST, PASS, PYTHON, add, add_python, code, file, generative, graph, next, python,
+        reported, rest,
     },
-    grpc::Grpc,
-    pipelines::{Config, lines, status},
+    grpc::{Grpc, raw},
+    pipelines::{Config, lines, status, wait_lines},
+    streams::Talk,
 };
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    let text = generative(PYTHON);
+    let begin = text.find("  input_stream_handler").unwrap();
+    let end = text.find("  node_options").unwrap();
+    let without = format!("{}{}", &text[..begin], &text[end..]);
+    add(config, "without_handler", &without);
+    // Further indexes of the tag are neither read nor written.
+    let more = text.replace(
+        "  output_stream: \"LOOPBACK:loopback\"",
+        "  output_stream: \"LOOPBACK:loopback\"\n  output_stream: \"LOOPBACK:1:unused\"",
+    );
+    add(config, "more", &more);
+    for name in ["without_handler", "more"] {
+        file(config, &format!("{name}/handler.py"), CODE);
+    }
+    add_python(config, "only", &format!("import only_there\n{CODE}"));
+}
 
 #[test]
 fn nodes_before_the_one_that_fails_are_finalized_once() {
@@ -45,7 +67,7 @@ fn nodes_before_the_one_that_fails_are_finalized_once() {
     file(&config, "twice/t.py", &noted("t", ""));
     let mut server = config.serve();
     assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
-    crate::support::pipelines::wait_lines(&log, "end a", 1);
+    wait_lines(&log, "end a", 1);
     assert_eq!(lines(&log, "begin t").len(), 2);
     server.wait_log("Failed to process python node finalize method");
     assert_eq!(status(&server, "twice"), "AVAILABLE OK");
@@ -61,38 +83,16 @@ fn nodes_before_the_one_that_fails_are_finalized_once() {
 
 #[test]
 fn a_generating_node_without_its_handler_waits_for_the_end() {
-    let mut config = Config::of(&[]);
-    let text = generative(PYTHON);
-    let begin = text.find("  input_stream_handler").unwrap();
-    let end = text.find("  node_options").unwrap();
-    let without = format!("{}{}", &text[..begin], &text[end..]);
-    add(&mut config, "without", &without);
-    // Further indexes of the tag are neither read nor written.
-    let more = text.replace(
-        "  output_stream: \"LOOPBACK:loopback\"",
-        "  output_stream: \"LOOPBACK:loopback\"\n  output_stream: \"LOOPBACK:1:unused\"",
-    );
-    add(&mut config, "more", &more);
-    for name in ["without", "more"] {
-        file(&config, &format!("{name}/handler.py"), CODE);
-    }
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let two = "yield [Tensor('out', b'a')]\nyield [Tensor('out', b'b')]";
-    let mut talk = crate::support::streams::Talk::open(&client);
+    let mut talk = Talk::open(&client);
     talk.send(code("more", two));
-    assert_eq!(
-        crate::support::graphs::next(&mut talk),
-        "0: out UINT8 [1] a"
-    );
-    assert_eq!(
-        crate::support::graphs::rest(talk),
-        ["1: out UINT8 [1] b", "end: Ok: "]
-    );
-    assert_eq!(status(&server, "without"), "AVAILABLE OK");
-    let talk = crate::support::streams::Talk::open(&client);
-    talk.send(code("without", "return [Tensor('out', b'late')]"));
-    let came = crate::support::graphs::rest(talk);
+    assert_eq!(next(&mut talk), "0: out UINT8 [1] a");
+    assert_eq!(rest(talk), ["1: out UINT8 [1] b", "end: Ok: "]);
+    assert_eq!(status(server, "without_handler"), "AVAILABLE OK");
+    let talk = Talk::open(&client);
+    talk.send(code("without_handler", "return [Tensor('out', b'late')]"));
+    let came = rest(talk);
     assert_eq!(came, ["0: out UINT8 [4] late", "end: Ok: "]);
 }
 
@@ -100,11 +100,7 @@ fn a_generating_node_without_its_handler_waits_for_the_end() {
 fn large_and_deep_files_are_refused_or_read_in_time() {
     let mut config = Config::of(&["dummy"]);
     let comment = format!("# {}\n", "x".repeat(98)).repeat(50_000);
-    add(
-        &mut config,
-        "comments",
-        &format!("{comment}{}", crate::support::graphs::PASS),
-    );
+    add(&mut config, "comments", &format!("{comment}{}", PASS));
     let nodes: String = (0..20_000)
         .map(|n| format!("node {{ calculator: \"PassThroughCalculator\" input_stream: \"s{n}\" output_stream: \"s{}\" }}\n", n + 1))
         .collect();
@@ -132,7 +128,7 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
     add(
         &mut config,
         "strings",
-        &format!("type: {strings}\n{}", crate::support::graphs::PASS),
+        &format!("type: {strings}\n{}", PASS),
     );
     config.put(LIST, serde_json::json!({"name": "absent"}));
     let server = config.begin(&[]);
@@ -153,7 +149,7 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
         );
     }
     for (name, input) in [("comments", "in"), ("chain", "s0"), ("strings", "in")] {
-        let asked = crate::support::grpc::raw(name, input, "UINT8", &[1], b"a");
+        let asked = raw(name, input, "UINT8", &[1], b"a");
         let came = reported(&client, asked);
         assert!(
             came.ends_with(" UINT8 [1] a"),
@@ -198,9 +194,8 @@ fn handlers_see_the_packages_of_the_environment() {
         ),
         "out UINT8 [5] found"
     );
-    drop(server);
-    let server = config.serve();
-    server.wait_log("No module named 'only_there'");
+    let (without, _) = shared::connect();
+    without.wait_log("No module named 'only_there'");
 }
 
 #[test]

@@ -156,20 +156,6 @@ fn the_old_handler_serves_while_the_new_one_fails() {
 }
 
 #[test]
-fn a_handler_that_fails_is_ended_as_well() {
-    let mut config = Config::of(&[]);
-    let log = config.beside("log");
-    let text = witness("bad", &log).replace("note(\"begin\")", "raise ValueError(\"no\")");
-    add_python(&mut config, "g", &text);
-    let mut server = config.serve();
-    server.wait_log("Error during python node initialization for handler_path: ");
-    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
-    server.signal("TERM");
-    assert!(server.wait().success());
-    assert_eq!(lines(&log, "end bad").len(), 1);
-}
-
-#[test]
 fn a_handler_that_is_saved_is_noticed() {
     let says = |text: &str| {
         format!(

@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("graphs": config flags models new python python_errors python_nodes python_tensors reload run show);
+sheets!("graphs": config flags models new python python_errors python_nodes reload run show);

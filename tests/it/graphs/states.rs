@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::workers::number;
+use super::{shared, workers::number};
 use crate::support::{
     Server, eventually,
     graphs::{self, LIST, PASS, TWO, add, changes},
@@ -36,46 +36,51 @@ fn is_refused(server: &Server, client: &Grpc, name: &str) {
     );
 }
 
-#[test]
-fn graphs_with_errors_leave_the_others_alone() {
-    let mut config = Config::of(&["dummy"]);
-    let errors = [
+/// Returns graphs with errors, and what the log says of each.
+fn errors() -> [(&'static str, String, &'static str); 4] {
+    [
         (
-            "empty",
+            "wrong_empty",
             String::new(),
-            "Trying to parse empty mediapipe graph definition: empty failed",
+            "Trying to parse empty mediapipe graph definition: wrong_empty failed",
         ),
         (
-            "typing",
+            "wrong_typing",
             PASS.replace("node {", "nude {"),
-            "Trying to parse mediapipe graph definition: typing failed",
+            "Trying to parse mediapipe graph definition: wrong_typing failed",
         ),
         (
-            "stranger",
+            "wrong_stranger",
             PASS.replace("PassThrough", "PassThru"),
-            "Mediapipe graph: stranger initialization failed with message: ",
+            "Mediapipe graph: wrong_stranger initialization failed with message: ",
         ),
         (
-            "inputs",
+            "wrong_inputs",
             TWO.replace("2:b", "2:a"),
             "Creating Mediapipe graph inputs name failed for: ",
         ),
-    ];
-    for (name, text, _) in &errors {
-        add(&mut config, name, text);
+    ]
+}
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    for (name, text, _) in &errors() {
+        add(config, name, text);
     }
-    config.put(LIST, serde_json::json!({"name": "missing"}));
-    add(&mut config, "good", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    for (name, _, log) in &errors {
+    config.put(LIST, serde_json::json!({"name": "absent"}));
+}
+
+#[test]
+fn graphs_with_errors_leave_the_others_alone() {
+    let (server, client) = shared::connect();
+    for (name, _, log) in &errors() {
         server.wait_log(log);
-        is_refused(&server, &client, name);
+        is_refused(server, &client, name);
     }
-    server.wait_log("Failed to open mediapipe graph definition: missing, file: ");
-    is_refused(&server, &client, "missing");
+    server.wait_log("Failed to open mediapipe graph definition: absent, file: ");
+    is_refused(server, &client, "absent");
     client.check_serves();
-    let asked = request("good", &[("in", &[1], &[1.0])]);
+    let asked = request("pass", &[("in", &[1], &[1.0])]);
     assert_eq!(infer(&client, asked), "out [1] 1");
 }
 
@@ -93,10 +98,7 @@ fn one_graph_that_cannot_be_loaded_leaves_the_server_running() {
 
 #[test]
 fn graphs_heed_no_version() {
-    let mut config = Config::of(&["dummy"]);
-    add(&mut config, "g", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let body = br#"{"inputs":[{"name":"in","shape":[1],"datatype":"FP32","data":[0]}]}"#;
     for version in ["abc", "7", "-1", "99999999999999999999"] {
         let asked = |name: &str| {
@@ -104,17 +106,17 @@ fn graphs_heed_no_version() {
             asked.model_version = version.to_owned();
             asked
         };
-        assert_eq!(infer(&client, asked("g")), "out [1] 1");
+        assert_eq!(infer(&client, asked("pass")), "out [1] 1");
         let of = |name: &str| format!("/v2/models/{name}/versions/{version}");
-        for path in [of("g"), of("g") + "/ready"] {
-            assert_eq!(get(&server, &path).status, 200, "{path}");
+        for path in [of("pass"), of("pass") + "/ready"] {
+            assert_eq!(get(server, &path).status, 200, "{path}");
         }
-        let answer = post(&server, &(of("g") + "/infer"), body);
+        let answer = post(server, &(of("pass") + "/infer"), body);
         assert_eq!(answer.status, 200, "{version}");
         assert_eq!(answer.json()["model_version"], "1");
         // Models do.
         client.refused(asked("dummy"));
-        let refused = post(&server, &(of("dummy") + "/infer"), body);
+        let refused = post(server, &(of("dummy") + "/infer"), body);
         assert_eq!(refused.status, 404, "{version}");
         client.refused(asked("nothing"));
     }

@@ -8,11 +8,14 @@ use std::{
 
 use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
 
+use super::shared;
 use crate::support::{
     Server, busy, eventually,
     graphs::{CODE, add, code, file, generative, graph, next, node, python, rest},
     grpc::{Grpc, dummy, floats, raw},
     pipelines::Config,
+    repository,
+    server::memory,
     streams::{Talk, with_id},
 };
 
@@ -23,6 +26,31 @@ fn named(name: &str) -> ModelInferRequest {
         model_name: name.to_owned(),
         ..dummy()
     }
+}
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    let nodes = [
+        node("MergeCalculator", "a b", "merged", ""),
+        node("PassThroughCalculator", "merged b", "x y", ""),
+    ];
+    let text = graph("OVTENSOR:a TFTENSOR:b", "OVTENSOR:x TFTENSOR:y", &nodes);
+    add(config, "merges", &text);
+    let text = graph(
+        "OVMS_PY_TENSOR1:in OVMS_PY_TENSOR2:x",
+        "OVMS_PY_TENSOR:out",
+        &[python(
+            "py",
+            "IN:in LOOPBACK:1:x",
+            "OUT:out",
+            "handler.py",
+            "",
+        )],
+    );
+    // The options of a node are written without blanks before them here.
+    let text = generative(&text.replace("\nnode_options", "\n  node_options"));
+    add(config, "indexed", &text);
+    file(config, "indexed/handler.py", CODE);
 }
 
 #[test]
@@ -57,17 +85,9 @@ fn a_message_that_is_no_request_ends_the_stream() {
 /// The output before the error is refused, since it is a tensor of another kind.
 #[test]
 fn nothing_comes_after_an_output_that_ends_the_stream() {
-    let mut config = Config::of(&[]);
-    let nodes = [
-        node("MergeCalculator", "a b", "merged", ""),
-        node("PassThroughCalculator", "merged b", "x y", ""),
-    ];
-    let text = graph("OVTENSOR:a TFTENSOR:b", "OVTENSOR:x TFTENSOR:y", &nodes);
-    add(&mut config, "g", &text);
-    let server = config.serve();
-    let grpc = Grpc::connect(&server);
+    let (_, grpc) = shared::connect();
     let talk = Talk::open(&grpc);
-    talk.send(raw("g", "b", "FP32", &[1], &floats(&[1.0])));
+    talk.send(raw("merges", "b", "FP32", &[1], &floats(&[1.0])));
     let came = rest(talk);
     assert_eq!(came.len(), 1, "{came:?}");
     let refused = "Failed to get packet from output stream \"x\"";
@@ -76,31 +96,15 @@ fn nothing_comes_after_an_output_that_ends_the_stream() {
 
 #[test]
 fn a_packet_at_another_index_of_the_loop_does_not_end_the_generator() {
-    let mut config = Config::of(&[]);
-    let text = graph(
-        "OVMS_PY_TENSOR1:in OVMS_PY_TENSOR2:x",
-        "OVMS_PY_TENSOR:out",
-        &[python(
-            "py",
-            "IN:in LOOPBACK:1:x",
-            "OUT:out",
-            "handler.py",
-            "",
-        )],
-    );
-    // The options of a node are written without blanks before them here.
-    let text = generative(&text.replace("\nnode_options", "\n  node_options"));
-    add(&mut config, "g", &text);
-    file(&config, "g/handler.py", CODE);
-    let server = config.serve();
-    let grpc = Grpc::connect(&server);
-    let go = config.beside("go");
+    let (_, grpc) = shared::connect();
+    let folder = repository::folder();
+    let go = folder.path().join("go");
     let waits = format!("  while n == 1 and not os.path.exists({go:?}): time.sleep(0.01)\n");
     let sets = format!("for n in range(4):\n{waits}  yield [Tensor('out', str(n).encode())]");
     let mut talk = Talk::open(&grpc);
-    talk.send(code("g", &sets));
+    talk.send(code("indexed", &sets));
     // It waits for the end of the other input, and comes in between two sets.
-    talk.send(raw("g", "x", "UINT8", &[1], b"x"));
+    talk.send(raw("indexed", "x", "UINT8", &[1], b"x"));
     assert_eq!(next(&mut talk), "0: out UINT8 [1] 0");
     talk.close_heard();
     fs::write(&go, "").unwrap();
@@ -176,13 +180,13 @@ fn a_reader_that_stalls_stops_the_server_from_reading() {
         &floats(&vec![1.0; ELEMENTS]),
     );
     let mut talk = Talk::open(&grpc);
-    let before = memory(server);
+    let before = memory(server, "VmRSS:");
     let mut sent = 0;
     while sent < 500 && talk.try_send(with_id(sent, ask.clone()), Duration::from_secs(1)) {
         sent += 1;
     }
     assert!(sent < 100, "{sent} MiB were taken and nothing was read");
-    let grown = memory(server).saturating_sub(before);
+    let grown = memory(server, "VmRSS:").saturating_sub(before);
     assert!(grown < 150 << 20, "the server grew by {grown} bytes");
     // Others are served, and the stream goes on once it is read.
     let elsewhere = Grpc::connect(server);
@@ -198,14 +202,6 @@ fn a_reader_that_stalls_stops_the_server_from_reading() {
     assert_eq!(talk.rest(), [OK]);
 }
 
-/// Returns the resident memory of a server.
-fn memory(server: &Server) -> usize {
-    let path = format!("/proc/{}/statm", server.id());
-    let text = fs::read_to_string(path).unwrap();
-    let pages = text.split(' ').nth(1).unwrap();
-    pages.parse::<usize>().unwrap() << 12
-}
-
 #[test]
 fn idle_streams_cost_little_and_are_left_alone() {
     const COUNT: usize = 150;
@@ -213,12 +209,12 @@ fn idle_streams_cost_little_and_are_left_alone() {
     let server = Server::start_with("dummy", &["--read_timeout_seconds=1", &streams]);
     let grpc = Grpc::connect(&server);
     Talk::open(&grpc).ask(dummy()).response();
-    let before = memory(&server);
+    let before = memory(&server, "VmRSS:");
     let mut talks: Vec<Talk<'_>> = (0..COUNT).map(|_| Talk::open(&grpc)).collect();
     for talk in &mut talks {
         talk.ask(dummy()).response();
     }
-    let each = memory(&server).saturating_sub(before) / COUNT;
+    let each = memory(&server, "VmRSS:").saturating_sub(before) / COUNT;
     assert!(each < 100 << 10, "{each} bytes for each");
     // Longer than a body may pause.
     std::thread::sleep(Duration::from_millis(1500));

@@ -7,10 +7,12 @@ use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::Pa
 use serde_json::json;
 use tonic::codec::CompressionEncoding;
 
+use super::shared;
 use crate::support::{
     Server, eventually,
     grpc::{Grpc, dummy, error, floats, raw, to_floats},
     http::get,
+    model,
     pipelines::{Config, dl, request, ten},
     streams::{Came, Talk, with_id},
 };
@@ -39,10 +41,25 @@ fn of_numbers(id: usize) -> ModelInferRequest {
     )
 }
 
+/// Adds the pipeline of these tests, and a model with state.
+pub(super) fn add_graphs(config: &mut Config) {
+    let total = config.model("running_total", &model("running_total"));
+    total["stateful"] = true.into();
+    config.pipeline(
+        "twice",
+        "in",
+        &[
+            dl("first", "dummy", "b=request.in", "a=a"),
+            dl("second", "dummy", "b=first.a", "a=a"),
+        ],
+        "out=second.a",
+    );
+}
+
 #[test]
 fn every_request_is_answered_with_its_id_and_all_outputs() {
-    let server = Server::start("two_outputs");
-    let grpc = Grpc::connect(&server);
+    let server = Server::shared("two_outputs");
+    let grpc = Grpc::connect(server);
     let metadata = ovms::proto::kserve::ModelMetadataRequest {
         name: "two_outputs".to_owned(),
         version: String::new(),
@@ -122,8 +139,8 @@ fn answers_come_in_the_order_of_the_requests_also_beside_errors() {
 #[test]
 fn ten_thousand_requests_go_over_one_stream() {
     const COUNT: usize = 10_000;
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
     let mut client = grpc.client.clone();
     let requests = futures::stream::iter((0..COUNT).map(of_numbers));
     let mut answers = grpc
@@ -166,8 +183,8 @@ fn of_a_hundred_streams_only_the_wrong_one_fails() {
 
 #[test]
 fn compressed_requests_are_taken() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
     let mut client = grpc
         .client
         .clone()
@@ -219,8 +236,7 @@ fn the_access_log_has_a_line_for_a_stream_and_the_figures_each_request() {
 
 #[test]
 fn requests_of_sequences_enter_them_in_order() {
-    let server = Server::start_with("running_total", &["--stateful"]);
-    let grpc = Grpc::connect(&server);
+    let (_, grpc) = shared::connect();
     let step = |id: &str, name: Option<&str>| {
         let choice = |choice| InferParameter {
             parameter_choice: Some(choice),
@@ -264,18 +280,7 @@ fn requests_of_sequences_enter_them_in_order() {
 
 #[test]
 fn pipelines_are_streamed_as_models_are() {
-    let mut config = Config::of(&["dummy"]);
-    config.pipeline(
-        "twice",
-        "in",
-        &[
-            dl("first", "dummy", "b=request.in", "a=a"),
-            dl("second", "dummy", "b=first.a", "a=a"),
-        ],
-        "out=second.a",
-    );
-    let server = config.serve();
-    let grpc = Grpc::connect(&server);
+    let (_, grpc) = shared::connect();
     let mut talk = Talk::open(&grpc);
     for id in 0..20_u16 {
         talk.send(with_id(

@@ -4,14 +4,16 @@ use std::{fs, path::Path};
 
 use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
 
+use super::{pool::counting, shared};
 use crate::support::{
     eventually,
     graphs::{
-        CODE, PASS, PYTHON, TWO, accepted, add, add_python, at, code, failed, file, generative,
-        graph, next, node, python, reported, rest, time, with_parameter,
+        CODE, PASS, accepted, add, add_python, at, code, failed, file, graph, next, node, python,
+        reported, rest, time, with_parameter,
     },
     grpc::{Grpc, input, raw},
     pipelines::Config,
+    repository,
     streams::{Talk, with_id},
 };
 
@@ -41,20 +43,47 @@ fn opened(client: &Grpc, request: ModelInferRequest) -> Vec<String> {
     rest(talk)
 }
 
-#[test]
-fn the_first_request_opens_the_graph_or_ends_the_stream() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    add(&mut config, "broken", "nothing of this kind");
-    add(&mut config, "gone", PASS);
+/// A handler that returns the names and contents of its inputs.
+const NAMES: &str = r#"
+from pyovms import Tensor
+class OvmsPythonModel:
+    def execute(self, inputs):
+        return [Tensor("out", " ".join(t.name + bytes(t).decode() for t in inputs).encode())]
+"#;
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    for (name, handler) in [
+        ("together", ""),
+        (
+            "at_once",
+            "input_stream_handler { input_stream_handler: \"ImmediateInputStreamHandler\" }",
+        ),
+    ] {
+        let text = graph(
+            "OVMS_PY_TENSOR1:a OVMS_PY_TENSOR2:b",
+            "OVMS_PY_TENSOR:out",
+            &[python("n", "A:a B:b", "OUT:out", "handler.py", handler)],
+        );
+        add(config, name, &text);
+        file(config, &format!("{name}/handler.py"), NAMES);
+    }
+    let text = graph(
+        "OVMS_PY_TENSOR:in",
+        "OVMS_PY_TENSOR1:one OVMS_PY_TENSOR2:two",
+        &[python("py", "IN:in", "ONE:one TWO:two", "handler.py", "")],
+    );
+    add(config, "pair", &text);
+    file(config, "pair/handler.py", CODE);
+    add(config, "opens_broken", "nothing of this kind");
     add(
-        &mut config,
-        "pooled",
+        config,
+        "opens_pooled",
         &format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n{PASS}"),
     );
     add(
-        &mut config,
-        "side",
+        config,
+        "opens_side",
         &graph(
             "in",
             "out",
@@ -72,11 +101,30 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
         "out",
         "input_side_packet: \"ALLOW:open\"",
     );
-    add(&mut config, "gate", &graph("in", "out", &[gate]));
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    config.remove(crate::support::graphs::LIST, "gone");
-    config.reload(&server);
+    add(config, "opens_gate", &graph("in", "out", &[gate]));
+    let handler = counting(&config.beside("states.log"));
+    add_python(config, "states", &handler);
+    let text = graph(
+        "in",
+        "out OVMS_PY_TENSOR:more",
+        &[
+            node("PassThroughCalculator", "in", "out", ""),
+            python("py", "IN:numbers", "OUT:more", "handler.py", ""),
+            node(
+                "CountingSourceCalculator",
+                "",
+                "numbers",
+                "input_side_packet: \"MAX_COUNT:count\"",
+            ),
+        ],
+    );
+    add(config, "mixed", &text);
+    file(config, "mixed/handler.py", CODE);
+}
+
+#[test]
+fn the_first_request_opens_the_graph_or_ends_the_stream() {
+    let (_, client) = shared::connect();
     let text = |value: &str| ParameterChoice::StringParam(value.to_owned());
     for (request, expected) in [
         (
@@ -87,27 +135,26 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
             byte("", 1),
             "end: NotFound: Model with requested name is not found",
         ),
-        (byte("gone", 1), "end: NotFound: Mediapipe is retired"),
         (
-            byte("broken", 1),
+            byte("opens_broken", 1),
             "end: Unavailable: Mediapipe is not loaded yet",
         ),
         (
-            with_parameter("py", text("x"), byte("g", 1)),
+            with_parameter("py", text("x"), byte("pass", 1)),
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Incoming input side packet: py is special reserved name and cannot be used",
         ),
         (
-            with_parameter("x", ParameterChoice::DoubleParam(1.0), byte("g", 1)),
+            with_parameter("x", ParameterChoice::DoubleParam(1.0), byte("pass", 1)),
             "end: InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported",
         ),
         (
-            with_parameter("x", text("x"), byte("pooled", 1)),
+            with_parameter("x", text("x"), byte("opens_pooled", 1)),
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Input side packets are not supported for graphs with queue enabled",
         ),
     ] {
         assert_eq!(opened(&client, request), [expected]);
     }
-    let came = opened(&client, byte("side", 1));
+    let came = opened(&client, byte("opens_side", 1));
     assert_eq!(came.len(), 1, "{came:?}");
     assert!(
         came[0].starts_with("end: FailedPrecondition: Failed to start mediapipe graph - "),
@@ -119,34 +166,42 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
     );
     // So does a gate that is controlled by one.
     let missing = "FailedPrecondition: Failed to start mediapipe graph - FAILED_PRECONDITION: Side packet \"open\" is required but was not provided.";
-    assert_eq!(reported(&client, byte("gate", 1)), missing);
+    assert_eq!(reported(&client, byte("opens_gate", 1)), missing);
     assert_eq!(
-        opened(&client, byte("gate", 1)),
+        opened(&client, byte("opens_gate", 1)),
         [format!("end: {missing}")]
     );
-    let allowed = with_parameter("open", ParameterChoice::BoolParam(true), byte("gate", b'a'));
+    let allowed = with_parameter(
+        "open",
+        ParameterChoice::BoolParam(true),
+        byte("opens_gate", b'a'),
+    );
     assert_eq!(reported(&client, allowed), "out UINT8 [1] a");
     // With it the stream lives; parameters of later requests do not matter.
     let mut talk = Talk::open(&client);
-    talk.send(with_parameter("wanted", text("x"), byte("side", b'a')));
+    talk.send(with_parameter(
+        "wanted",
+        text("x"),
+        byte("opens_side", b'a'),
+    ));
     assert_eq!(next(&mut talk), "0: out UINT8 [1] a");
-    talk.send(with_parameter("py", text("x"), byte("side", b'b')));
+    talk.send(with_parameter("py", text("x"), byte("opens_side", b'b')));
     talk.send(with_parameter(
         "x",
         ParameterChoice::DoubleParam(1.0),
-        byte("side", b'c'),
+        byte("opens_side", b'c'),
     ));
     assert_eq!(rest(talk), ["1: out UINT8 [1] b", "2: out UINT8 [1] c", OK]);
     // The version of the first does not matter; a time is nothing that a pool minds.
-    let mut any = byte("g", b'a');
+    let mut any = byte("pass", b'a');
     any.model_version = "77".to_owned();
     assert_eq!(opened(&client, any), ["0: out UINT8 [1] a", OK]);
     assert_eq!(
-        opened(&client, at(5, byte("pooled", b'a'))),
+        opened(&client, at(5, byte("opens_pooled", b'a'))),
         ["5: out UINT8 [1] a", OK]
     );
     assert_eq!(
-        opened(&client, byte("pooled", b'a')),
+        opened(&client, byte("opens_pooled", b'a')),
         ["0: out UINT8 [1] a", OK]
     );
     assert_eq!(
@@ -157,19 +212,14 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
 
 #[test]
 fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    add(&mut config, "two", TWO);
-    add(&mut config, "h", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let version = |version: &str, letter: u8| ModelInferRequest {
         model_version: version.to_owned(),
-        ..byte("g", letter)
+        ..byte("pass", letter)
     };
     let text = |value: &str| ParameterChoice::StringParam(value.to_owned());
-    let wrong = raw("g", "in", "FP32", &[1], &[]);
-    let stranger = raw("g", "NONEXISTING", "UINT8", &[1], &[0]);
+    let wrong = raw("pass", "in", "FP32", &[1], &[]);
+    let stranger = raw("pass", "NONEXISTING", "UINT8", &[1], &[0]);
     let talk = Talk::open(&client);
     let first = "partial deserialization of first request";
     let later = "partial deserialization of subsequent requests";
@@ -186,12 +236,12 @@ fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
     };
     send(wrong.clone(), format!("{size}; {first}"));
     send(wrong, format!("{size}; {later}"));
-    send(byte("g", b'a'), "0: out UINT8 [1] a".to_owned());
+    send(byte("pass", b'a'), "0: out UINT8 [1] a".to_owned());
     send(
         stranger,
         format!("error: Unexpected input - NONEXISTING is unexpected; {later}"),
     );
-    send(byte("h", b'x'), name.to_owned());
+    send(byte("pass2", b'x'), name.to_owned());
     send(byte("", b'x'), name.to_owned());
     send(version("2", b'x'), versions.to_owned());
     send(version("x", b'x'), versions.to_owned());
@@ -199,14 +249,14 @@ fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
     send(version("1", b'b'), "1: out UINT8 [1] b".to_owned());
     send(version("0", b'c'), "2: out UINT8 [1] c".to_owned());
     send(
-        with_parameter("OVMS_MP_TIMESTAMP", text("7"), byte("g", b'x')),
+        with_parameter("OVMS_MP_TIMESTAMP", text("7"), byte("pass", b'x')),
         format!("{format}; {later}"),
     );
     send(
         with_parameter(
             "OVMS_MP_TIMESTAMP",
             ParameterChoice::BoolParam(true),
-            byte("g", b'x'),
+            byte("pass", b'x'),
         ),
         format!("{format}; {later}"),
     );
@@ -219,11 +269,11 @@ fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
         (i64::MAX, "Done"),
     ] {
         send(
-            at(time, byte("g", b'x')),
+            at(time, byte("pass", b'x')),
             format!("error: Malformed packet timestamp - Timestamp::{called}(); {later}"),
         );
     }
-    send(byte("g", b'd'), "3: out UINT8 [1] d".to_owned());
+    send(byte("pass", b'd'), "3: out UINT8 [1] d".to_owned());
     assert_eq!(rest(talk), [expected, vec![OK.to_owned()]].concat());
     // Packets added before the error stay in, and their timestamp is not given to another request.
     let talk = Talk::open(&client);
@@ -243,21 +293,18 @@ fn a_request_that_does_not_fit_is_reported_and_the_stream_goes_on() {
 
 #[test]
 fn times_count_up_from_the_last_request_that_was_good() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let mut talk = Talk::open(&client);
     let mut times = Vec::new();
     for request in [
-        byte("g", 0),
-        byte("g", 0),
-        at(43_166_520_112, byte("g", 0)),
-        byte("g", 0),
-        at((1 << 53) + 1, byte("g", 0)),
-        byte("g", 0),
-        at(MAX_TIME - 1, byte("g", 0)),
-        byte("g", 0),
+        byte("pass", 0),
+        byte("pass", 0),
+        at(43_166_520_112, byte("pass", 0)),
+        byte("pass", 0),
+        at((1 << 53) + 1, byte("pass", 0)),
+        byte("pass", 0),
+        at(MAX_TIME - 1, byte("pass", 0)),
+        byte("pass", 0),
     ] {
         talk.send(request);
         times.push(time(&talk.next().response()));
@@ -276,7 +323,7 @@ fn times_count_up_from_the_last_request_that_was_good() {
             MAX_TIME
         ]
     );
-    talk.send(byte("g", 0));
+    talk.send(byte("pass", 0));
     assert_eq!(
         rest(talk),
         [
@@ -285,10 +332,10 @@ fn times_count_up_from_the_last_request_that_was_good() {
         ]
     );
     let talk = Talk::open(&client);
-    talk.send(at(MIN_TIME, byte("g", b'a')));
-    talk.send(byte("g", b'b'));
-    talk.send(at(-1, byte("g", b'c')));
-    talk.send(byte("g", b'd'));
+    talk.send(at(MIN_TIME, byte("pass", b'a')));
+    talk.send(byte("pass", b'b'));
+    talk.send(at(-1, byte("pass", b'c')));
+    talk.send(byte("pass", b'd'));
     assert_eq!(
         rest(talk),
         [
@@ -302,8 +349,8 @@ fn times_count_up_from_the_last_request_that_was_good() {
     // One that is not above the last is the end of the graph.
     for (first, second) in [(5, 5), (5, 4), (MAX_TIME, MIN_TIME)] {
         let talk = Talk::open(&client);
-        talk.send(at(first, byte("g", b'a')));
-        talk.send(at(second, byte("g", b'b')));
+        talk.send(at(first, byte("pass", b'a')));
+        talk.send(at(second, byte("pass", b'b')));
         let mut came = rest(talk);
         assert_eq!(came.remove(0), format!("{first}: out UINT8 [1] a"));
         let end = came.pop().unwrap();
@@ -319,44 +366,19 @@ fn times_count_up_from_the_last_request_that_was_good() {
         assert!(came.iter().all(is_reported), "{came:?}");
     }
     // Unary requests may have a time as well.
-    let answer = client.answered(at(77, byte("g", b'a')));
+    let answer = client.answered(at(77, byte("pass", b'a')));
     assert_eq!(time(&answer), 77);
-    let edge = client.answered(at(MAX_TIME, byte("g", b'a')));
+    let edge = client.answered(at(MAX_TIME, byte("pass", b'a')));
     assert_eq!(time(&edge), MAX_TIME);
     assert_eq!(
-        client.refused(at(i64::MAX, byte("g", b'a'))),
+        client.refused(at(i64::MAX, byte("pass", b'a'))),
         "InvalidArgument: Malformed packet timestamp - Timestamp::Done()"
     );
 }
 
-/// A handler that returns the names and contents of its inputs.
-const NAMES: &str = r#"
-from pyovms import Tensor
-class OvmsPythonModel:
-    def execute(self, inputs):
-        return [Tensor("out", " ".join(t.name + bytes(t).decode() for t in inputs).encode())]
-"#;
-
 #[test]
 fn requests_may_have_any_of_the_inputs() {
-    let mut config = Config::of(&[]);
-    for (name, handler) in [
-        ("together", ""),
-        (
-            "at_once",
-            "input_stream_handler { input_stream_handler: \"ImmediateInputStreamHandler\" }",
-        ),
-    ] {
-        let text = graph(
-            "OVMS_PY_TENSOR1:a OVMS_PY_TENSOR2:b",
-            "OVMS_PY_TENSOR:out",
-            &[python("n", "A:a B:b", "OUT:out", "handler.py", handler)],
-        );
-        let path = add(&mut config, name, &text);
-        fs::write(path.with_file_name("handler.py"), NAMES).unwrap();
-    }
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let one =
         |graph: &str, name: &str, text: &str| raw(graph, name, "UINT8", &[1], text.as_bytes());
     let both = |graph: &str, text: &str| {
@@ -396,20 +418,11 @@ fn requests_may_have_any_of_the_inputs() {
 
 #[test]
 fn outputs_come_one_by_one_without_the_ids_of_requests() {
-    let mut config = Config::of(&[]);
-    let text = graph(
-        "OVMS_PY_TENSOR:in",
-        "OVMS_PY_TENSOR1:one OVMS_PY_TENSOR2:two",
-        &[python("py", "IN:in", "ONE:one TWO:two", "handler.py", "")],
-    );
-    let path = add(&mut config, "g", &text);
-    fs::write(path.with_file_name("handler.py"), CODE).unwrap();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let mut talk = Talk::open(&client);
     talk.send(with_id(
         "x",
-        code("g", "return [Tensor('two', b'a'), Tensor('one', b'b')]"),
+        code("pair", "return [Tensor('two', b'a'), Tensor('one', b'b')]"),
     ));
     // In the order of the list.
     for expected in ["two", "one"] {
@@ -423,25 +436,22 @@ fn outputs_come_one_by_one_without_the_ids_of_requests() {
                 response.model_version.as_str(),
                 response.id.as_str()
             ),
-            ("g", "1", "")
+            ("pair", "1", "")
         );
         assert_eq!(time(&response), 0);
     }
-    talk.send(code("g", "return []"));
-    talk.send(code("g", "return [Tensor('two', b'c')]"));
+    talk.send(code("pair", "return []"));
+    talk.send(code("pair", "return [Tensor('two', b'c')]"));
     assert_eq!(rest(talk), ["2: two UINT8 [1] c", OK]);
 }
 
 #[test]
 fn generators_give_sets_at_times_of_their_own() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "gen", &generative(PYTHON));
-    file(&config, "gen/handler.py", CODE);
-    let server = config.serve_with(&["--metrics_enable"]);
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
+    let folder = repository::folder();
     let count = |n: usize| {
         code(
-            "gen",
+            "sets",
             &format!("for n in range({n}):\n  yield [Tensor('out', str(n).encode())]"),
         )
     };
@@ -467,7 +477,7 @@ fn generators_give_sets_at_times_of_their_own() {
     wait(&mut talk, &sets(100, 3));
     talk.send(at(103, count(2)));
     wait(&mut talk, &sets(103, 2));
-    talk.send(at(200, code("gen", "return [Tensor('out', b'list')]")));
+    talk.send(at(200, code("sets", "return [Tensor('out', b'list')]")));
     assert_eq!(next(&mut talk), "200: out UINT8 [4] list");
     assert_eq!(rest(talk), [OK]);
     let mut talk = Talk::open(&client);
@@ -497,10 +507,10 @@ fn generators_give_sets_at_times_of_their_own() {
     let waits = |go: &Path| {
         let wait = format!("while not os.path.exists({go:?}): time.sleep(0.005)");
         let (first, second) = ("yield [Tensor('out', b'0')]", "yield [Tensor('out', b'1')]");
-        code("gen", &format!("{first}\n{wait}\n{second}"))
+        code("sets", &format!("{first}\n{wait}\n{second}"))
     };
     assert_eq!(opened(&client, count(200)).len(), 201);
-    let go = config.beside("first");
+    let go = folder.path().join("first");
     let mut talk = Talk::open(&client);
     talk.send(waits(&go));
     wait(&mut talk, &sets(0, 1));
@@ -510,17 +520,17 @@ fn generators_give_sets_at_times_of_their_own() {
     // takes the requests.
     let long = "time.sleep(0.1)\nyield [Tensor('out', b'0')]";
     assert_eq!(
-        opened(&client, code("gen", long)),
+        opened(&client, code("sets", long)),
         [sets(0, 1), vec![OK.to_owned()]].concat()
     );
-    let go = config.beside("go");
+    let go = folder.path().join("go");
     let mut talk = Talk::open(&client);
     talk.send(waits(&go));
     wait(&mut talk, &sets(0, 1));
-    let before = accepted(&server, "gen");
+    let before = accepted(server, "sets");
     talk.send(count(1));
     eventually("the request is taken", || {
-        (accepted(&server, "gen") > before).then_some(())
+        (accepted(server, "sets") > before).then_some(())
     });
     // Another stream is not held up.
     assert_eq!(
@@ -531,7 +541,7 @@ fn generators_give_sets_at_times_of_their_own() {
     let came = rest(talk);
     let end = came.last().unwrap();
     // One whose time comes after that waits for the generator.
-    let go = config.beside("later");
+    let go = folder.path().join("later");
     let mut later = Talk::open(&client);
     later.send(waits(&go));
     wait(&mut later, &sets(0, 1));
@@ -544,7 +554,7 @@ fn generators_give_sets_at_times_of_their_own() {
     wait(&mut later, &sets(60, 1));
     assert_eq!(rest(later), [OK]);
     // It gets in at the time at which the generator would have gone on.
-    let go = config.beside("next");
+    let go = folder.path().join("next");
     let mut after = Talk::open(&client);
     after.send(waits(&go));
     wait(&mut after, &sets(0, 1));
@@ -555,7 +565,7 @@ fn generators_give_sets_at_times_of_their_own() {
     assert_eq!(rest(after), ["2: out UINT8 [1] 0", OK]);
     // Before that it does not.
     let mut within = Talk::open(&client);
-    within.send(code("gen", "while True:\n  yield [Tensor('out', b'x')]"));
+    within.send(code("sets", "while True:\n  yield [Tensor('out', b'x')]"));
     assert_eq!(next(&mut within), "0: out UINT8 [1] x");
     within.send(at(3, count(1)));
     assert_eq!(rest(within).last(), Some(end));
@@ -565,7 +575,7 @@ fn generators_give_sets_at_times_of_their_own() {
     let came = opened(
         &client,
         code(
-            "gen",
+            "sets",
             "yield [Tensor('out', b'0')]\nyield [Tensor('out', b'1')]\nraise ValueError('late')",
         ),
     );
@@ -595,48 +605,24 @@ fn generators_give_sets_at_times_of_their_own() {
 
 #[test]
 fn a_state_belongs_to_one_request_or_stream() {
-    let mut config = Config::of(&[]);
-    let log = config.beside("log");
-    let handler = format!(
-        r#"{}
-    def create_state(self):
-        if os.path.exists({stop:?}): raise ValueError("no state")
-        note("create")
-        return []
-    def destroy_state(self, state):
-        note("destroy " + str(len(state)))
-def note(text):
-    with open({log:?}, "a") as file: file.write(text + "\n")
-"#,
-        CODE.replace(
-            "def execute(self, inputs)",
-            "def execute(self, inputs, state)"
-        )
-        .replace("(self, inputs, None)", "(self, inputs, state)"),
-        stop = config.beside("stop"),
-    );
-    add_python(&mut config, "py", &handler);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
+    let [log, stop] = ["states.log", "states.stop"].map(shared::beside);
     let count = "state.append(1)\nreturn [Tensor('out', str(len(state)).encode())]";
     let seen = |expected: &str| {
-        crate::support::eventually(expected, || {
+        eventually(expected, || {
             let text = fs::read_to_string(&log).unwrap_or_default();
             (text == expected).then_some(())
         });
         fs::write(&log, "").unwrap();
     };
     for _ in 0..2 {
-        assert_eq!(
-            crate::support::graphs::reported(&client, code("py", count)),
-            "out UINT8 [1] 1"
-        );
+        assert_eq!(reported(&client, code("states", count)), "out UINT8 [1] 1");
     }
     seen("create\ndestroy 1\ncreate\ndestroy 1\n");
     let (mut one, mut other) = (Talk::open(&client), Talk::open(&client));
     for expected in ["0: out UINT8 [1] 1", "1: out UINT8 [1] 2"] {
         for talk in [&mut one, &mut other] {
-            talk.send(code("py", count));
+            talk.send(code("states", count));
             assert_eq!(next(talk), expected);
         }
     }
@@ -648,48 +634,27 @@ def note(text):
     seen("destroy 2\n");
     let end = format!("{} - ValueError: ", failed("py"));
     assert_eq!(
-        opened(&client, code("py", "state.append(1)\nraise ValueError")),
+        opened(&client, code("states", "state.append(1)\nraise ValueError")),
         [format!("end: InvalidArgument: {end}")]
     );
     seen("create\ndestroy 1\n");
-    client.refused(code("py", "raise ValueError"));
+    client.refused(code("states", "raise ValueError"));
     seen("create\ndestroy 0\n");
-    fs::write(config.beside("stop"), "").unwrap();
+    fs::write(&stop, "").unwrap();
     let open = "InvalidArgument: Mediapipe execution failed. MP status - INTERNAL: CalculatorGraph::Run() failed: \nCalculator::Open() for node \"py\" failed: Error occurred during graph execution - ValueError: no state";
-    assert_eq!(client.refused(code("py", count)), open);
-    assert_eq!(opened(&client, code("py", count)), [format!("end: {open}")]);
-    fs::remove_file(config.beside("stop")).unwrap();
+    assert_eq!(client.refused(code("states", count)), open);
     assert_eq!(
-        crate::support::graphs::reported(&client, code("py", count)),
-        "out UINT8 [1] 1"
+        opened(&client, code("states", count)),
+        [format!("end: {open}")]
     );
+    fs::remove_file(&stop).unwrap();
+    assert_eq!(reported(&client, code("states", count)), "out UINT8 [1] 1");
     seen("create\ndestroy 1\n");
 }
 
 #[test]
 fn sources_stream_without_further_requests() {
-    let mut config = Config::of(&[]);
-    let text = graph(
-        "in",
-        "out OVMS_PY_TENSOR:more",
-        &[
-            node("PassThroughCalculator", "in", "out", ""),
-            python("py", "IN:ticks", "OUT:more", "handler.py", ""),
-            node(
-                "CountingSourceCalculator",
-                "",
-                "numbers",
-                "input_side_packet: \"MAX_COUNT:count\"",
-            ),
-        ],
-    );
+    let (server, _) = shared::connect();
     // The numbers are no tensors; that a graph says so when it is loaded is enough here.
-    add(
-        &mut config,
-        "mixed",
-        &text.replace("IN:ticks", "IN:numbers"),
-    );
-    file(&config, "mixed/handler.py", CODE);
-    let server = config.serve();
     server.wait_log("Mediapipe graph: mixed initialization failed with message: ");
 }

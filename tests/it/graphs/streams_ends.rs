@@ -10,15 +10,18 @@ use std::{
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::json;
 
+use super::shared::{self, add_code, add_generator};
 use crate::support::{
-    Server, eventually,
+    eventually,
     graphs::{
-        CODE, LIST, PASS, PYTHON, add, add_python, at, code, failed, file, generative, graph, next,
-        node, reload, reported, rest,
+        CODE, LIST, PASS, PYTHON, add, add_python, at, code, failed, generative, graph, next, node,
+        reload, reported, rest,
     },
     grpc::{Grpc, input, raw},
-    http::get,
+    http::{get, post},
     pipelines::{Config, lines, wait_lines},
+    repository,
+    server::memory,
     streams::{Came, Talk},
 };
 
@@ -32,9 +35,8 @@ fn byte(graph: &str, byte: u8) -> ModelInferRequest {
 /// Configures a generating graph `gen` and a plain one `py`.
 fn lab() -> Config {
     let mut config = Config::of(&["dummy"]);
-    add_python(&mut config, "py", CODE);
-    add(&mut config, "gen", &generative(PYTHON));
-    file(&config, "gen/handler.py", CODE);
+    add_code(&mut config, "py", &[]);
+    add_generator(&mut config, "gen");
     config
 }
 
@@ -47,9 +49,7 @@ fn endless(log: &Path, pause: &str) -> String {
 
 #[test]
 fn a_error_ends_its_stream_at_once_and_no_other() {
-    let config = lab();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let good = |text: &str| code("py", &format!("return [Tensor('out', b'{text}')]"));
     let mut talks: Vec<Talk<'_>> = (0..100).map(|_| Talk::open(&client)).collect();
     for talk in &mut talks {
@@ -93,9 +93,7 @@ fn a_error_ends_its_stream_at_once_and_no_other() {
 #[test]
 fn ten_thousand_requests_on_one_stream() {
     const COUNT: i64 = 10_000;
-    let config = lab();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let mut talk = Talk::open(&client);
     let mut sent = 0;
     for expected in 0..COUNT {
@@ -115,11 +113,10 @@ fn ten_thousand_requests_on_one_stream() {
 
 #[test]
 fn a_generator_without_an_end_stops_when_its_client_leaves() {
-    let config = lab();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
+    let folder = repository::folder();
     for (name, pause) in [("quick", "pass"), ("slow", "time.sleep(0.01)")] {
-        let log = config.beside(name);
+        let log = folder.path().join(name);
         let mut talk = Talk::open(&client);
         talk.send(code("gen", &endless(&log, pause)));
         talk.next().response();
@@ -141,14 +138,14 @@ fn a_generator_without_an_end_stops_when_its_client_leaves() {
         assert_eq!(lines(&log, "closed").len(), 1);
     }
     // A unary client that leaves a slow one.
-    let log = config.beside("unary");
+    let log = folder.path().join("unary");
     let call = client.call(code("gen", &format!("open({log:?}, 'a').write('begun\\n')\ntry:\n  while True:\n    time.sleep(0.01)\n    yield []\nfinally:\n  open({log:?}, 'a').write('closed\\n')")));
     wait_lines(&log, "begun", 1);
     drop(call);
     wait_lines(&log, "closed", 1);
     // One that half-closes waits for all of it.
     let mut talk = Talk::open(&client);
-    talk.send(code("gen", &endless(&config.beside("half"), "pass")));
+    talk.send(code("gen", &endless(&folder.path().join("half"), "pass")));
     talk.close();
     for _ in 0..1000 {
         talk.next().response();
@@ -157,44 +154,45 @@ fn a_generator_without_an_end_stops_when_its_client_leaves() {
 
 #[test]
 fn a_generator_that_does_not_end_when_its_client_leaves_ends_its_worker() {
-    let mut config = lab();
-    let mut entry = config.remove("mediapipe_config_list", "gen");
-    entry["python_timeout_ms"] = 500.into();
-    config.put("mediapipe_config_list", entry);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
+    let folder = repository::folder();
     let worker = || {
         let text = reported(
             &client,
-            code("gen", "yield [Tensor('out', str(os.getpid()).encode())]"),
+            code("stuck", "yield [Tensor('out', str(os.getpid()).encode())]"),
         );
         text.rsplit(' ').next().map(str::to_owned)
     };
     let before = worker();
     // One that ends in time, although its client has left, ends nothing else.
-    let log = config.beside("calm");
+    let log = folder.path().join("calm");
     let brief = format!(
         "open({log:?}, 'a').write('begun\\n')\ntry:\n  while True:\n    yield [Tensor('out', b'x')]\nfinally:\n  time.sleep(0.1)\n  open({log:?}, 'a').write('closed\\n')"
     );
     let mut talk = Talk::open(&client);
-    talk.send(code("gen", &brief));
+    talk.send(code("stuck", &brief));
     talk.next().response();
     drop(talk);
     wait_lines(&log, "closed", 1);
     assert_eq!(worker(), before);
-    let log = config.beside("stuck");
+    let log = folder.path().join("stuck");
     let stuck = format!(
         "yield [Tensor('out', b'first')]\nopen({log:?}, 'a').write('begun\\n')\ntime.sleep(1000)"
     );
     let mut talk = Talk::open(&client);
-    talk.send(code("gen", &stuck));
+    talk.send(code("stuck", &stuck));
     assert_eq!(next(&mut talk), "0: out UINT8 [5] first");
     wait_lines(&log, "begun", 1);
     drop(talk);
-    server.wait_log("Python worker was killed after 500 ms (python_timeout_ms)");
-    server.wait_log("Python worker has restarted");
+    let of = "of=\"graph stuck\"";
+    server.wait_log(&format!(
+        "Python worker was killed after 500 ms (python_timeout_ms) {of}"
+    ));
+    server.wait_log(&format!(
+        "Python worker has restarted, with its handlers {of}"
+    ));
     let mut talk = Talk::open(&client);
-    talk.send(code("gen", "yield [Tensor('out', b'a')]"));
+    talk.send(code("stuck", "yield [Tensor('out', b'a')]"));
     assert_eq!(next(&mut talk), "0: out UINT8 [1] a");
     assert_ne!(worker(), before);
 }
@@ -213,7 +211,7 @@ fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
     first.send(code("gen", body));
     first.next().response();
     drop(first);
-    let before = memory(&server);
+    let before = memory(&server, "VmRSS:");
     let mut talk = Talk::open(&client);
     talk.send(code("gen", &counted));
     wait_lines(&log, "set", 1);
@@ -228,7 +226,7 @@ fn a_reader_that_stalls_costs_bounded_memory_and_holds_up_nobody() {
         (since.elapsed() > Duration::from_millis(300)).then_some(())
     });
     assert!(sets < 40, "{sets} MiB were made and nothing was read");
-    let grown = memory(&server).saturating_sub(before);
+    let grown = memory(&server, "VmRSS:").saturating_sub(before);
     assert!(grown < 150 << 20, "the server grew by {grown} bytes");
     // Others get on meanwhile, over the same connection and over another.
     let other = Grpc::connect(&server);
@@ -260,7 +258,7 @@ fn one_input_does_not_pile_up_while_another_is_missing() {
     add(&mut config, "two", &two);
     let server = config.serve();
     let client = Grpc::connect(&server);
-    let before = memory(&server);
+    let before = memory(&server, "VmRSS:");
     let mut talk = Talk::open(&client);
     // 4 MiB each; 64 MiB may wait.
     let large = raw("two", "a", "UINT8", &[4 << 20], &vec![0; 4 << 20]);
@@ -275,7 +273,7 @@ fn one_input_does_not_pile_up_while_another_is_missing() {
         ) && ends.contains("More than 64 MiB wait for other streams"),
         "{ends}"
     );
-    let grown = memory(&server).saturating_sub(before);
+    let grown = memory(&server, "VmRSS:").saturating_sub(before);
     assert!(grown < 300 << 20, "the server grew by {grown} bytes");
     client_is_served(&client);
 }
@@ -286,14 +284,6 @@ fn client_is_served(client: &Grpc) {
     request.inputs.push(input("b", "UINT8", &[1]));
     request.raw_input_contents.push(vec![8].into());
     assert_eq!(client.answered(request).outputs.len(), 2);
-}
-
-/// Returns the resident memory of a server.
-fn memory(server: &Server) -> usize {
-    let path = format!("/proc/{}/statm", server.id());
-    let text = fs::read_to_string(path).unwrap();
-    let pages = text.split(' ').nth(1).unwrap();
-    pages.parse::<usize>().unwrap() << 12
 }
 
 /// Returns a handler that reports its version, and logs its life cycle.
@@ -441,17 +431,31 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
     for talk in [&mut open, &mut closed, &mut whole] {
         talk.next().response();
     }
+    // The end of the requests of the first comes late. The other two want more than they are given.
+    let two = finite.replace("range(3)", "range(2)");
+    let mut late: Vec<Talk<'_>> = (0..3).map(|_| Talk::open(&client)).collect();
+    for talk in &mut late {
+        talk.send(code("gen", &two));
+        talk.next().response();
+    }
     // What these have asked for is all that they want.
     closed.close_heard();
     whole.close_heard();
     let since = Instant::now();
     server.signal("TERM");
     server.wait_log("stopping; waiting for the requests in flight");
+    late[0].close_heard();
+    late[1].send(code("gen", &two));
+    late[1].close_heard();
     fs::write(&go, "").unwrap();
     for n in 1..3 {
         assert_eq!(next(&mut whole), format!("{n}: out UINT8 [1] {n}"));
     }
     assert_eq!(next(&mut whole), OK);
+    for (mut talk, end) in late.into_iter().zip([OK, STOPPED, STOPPED]) {
+        assert_eq!(next(&mut talk), "1: out UINT8 [1] 1");
+        assert_eq!(next(&mut talk), end);
+    }
     // These lack something.
     for mut talk in [open, closed] {
         let end = loop {
@@ -473,44 +477,11 @@ fn a_stop_hears_finite_generators_out_and_ends_the_others() {
 }
 
 #[test]
-fn a_stop_hears_of_an_end_of_the_requests_that_comes_late() {
-    let config = lab();
-    let mut server = config.serve_with(&["--shutdown_timeout_seconds", "60"]);
-    let client = Grpc::connect(&server);
-    let go = config.beside("go");
-    let body = format!(
-        "yield [Tensor('out', b'0')]\nwhile not os.path.exists({go:?}): time.sleep(0.01)\nyield [Tensor('out', b'1')]"
-    );
-    let mut talks: Vec<Talk<'_>> = (0..3).map(|_| Talk::open(&client)).collect();
-    for talk in &mut talks {
-        talk.send(code("gen", &body));
-        talk.next().response();
-    }
-    server.signal("TERM");
-    server.wait_log("stopping; waiting for the requests in flight");
-    let [ended, asks, waits] = &mut talks[..] else {
-        panic!("three are open");
-    };
-    // The last two want more than they are given.
-    ended.close_heard();
-    asks.send(code("gen", &body));
-    asks.close_heard();
-    fs::write(&go, "").unwrap();
-    for (talk, end) in [(ended, OK), (asks, STOPPED), (waits, STOPPED)] {
-        assert_eq!(next(talk), "1: out UINT8 [1] 1");
-        assert_eq!(next(talk), end);
-    }
-    assert!(server.wait().success(), "{}", server.log());
-}
-
-#[test]
 fn others_are_answered_while_handlers_sleep_and_compute() {
-    let mut config = lab();
-    add_python(&mut config, "other", CODE);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let go = config.beside("go");
-    let begun = config.beside("begun");
+    let (server, client) = shared::connect();
+    let folder = repository::folder();
+    let go = folder.path().join("go");
+    let begun = folder.path().join("begun");
     let sleeps = format!(
         "open({begun:?}, 'a').write('sleeps\\n')\nwhile not os.path.exists({go:?}): time.sleep(0.1)\nreturn [Tensor('out', b'slept')]"
     );
@@ -518,24 +489,24 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
         "open({begun:?}, 'a').write('computes\\n')\nn = 0\nwhile n % 10000 or not os.path.exists({go:?}): n += 1\nreturn [Tensor('out', b'computed')]"
     );
     let calls = [
-        client.call(code("py", &sleeps)),
-        client.call(code("py", &computes)),
+        client.call(code("works", &sleeps)),
+        client.call(code("works", &computes)),
     ];
     wait_lines(&begun, "sleeps", 1);
     wait_lines(&begun, "computes", 1);
-    let elsewhere = Grpc::connect(&server);
+    let elsewhere = Grpc::connect(server);
     let mut talk = Talk::open(&elsewhere);
     for _ in 0..3 {
         let since = Instant::now();
-        assert_eq!(get(&server, "/v2/health/ready").status, 200);
-        assert_eq!(get(&server, "/v2/models/py").status, 200);
+        assert_eq!(get(server, "/v2/health/ready").status, 200);
+        assert_eq!(get(server, "/v2/models/works").status, 200);
         elsewhere.check_serves();
         assert_eq!(
-            reported(&elsewhere, code("other", "return [Tensor('out', b'a')]")),
+            reported(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
         assert_eq!(
-            reported(&elsewhere, code("py", "return [Tensor('out', b'a')]")),
+            reported(&elsewhere, code("works", "return [Tensor('out', b'a')]")),
             "out UINT8 [1] a"
         );
         talk.send(code("gen", "return [Tensor('out', b'a')]"));
@@ -557,9 +528,9 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
     }
     // A client that leaves a handler that sleeps: it goes on, and nobody waits for it.
     let since = Instant::now();
-    drop(client.call(code("py", "time.sleep(1)\nreturn []")));
+    drop(client.call(code("works", "time.sleep(1)\nreturn []")));
     assert_eq!(
-        reported(&client, code("py", "return [Tensor('out', b'a')]")),
+        reported(&client, code("works", "return [Tensor('out', b'a')]")),
         "out UINT8 [1] a"
     );
     assert!(since.elapsed() < Duration::from_secs(10));
@@ -567,23 +538,19 @@ fn others_are_answered_while_handlers_sleep_and_compute() {
 
 #[test]
 fn times_of_one_stream_are_not_those_of_another() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let (mut one, mut two) = (Talk::open(&client), Talk::open(&client));
-    one.send(at(100, byte("g", b'a')));
+    one.send(at(100, byte("pass", b'a')));
     assert_eq!(next(&mut one), "100: out UINT8 [1] a");
-    two.send(byte("g", b'b'));
+    two.send(byte("pass", b'b'));
     assert_eq!(next(&mut two), "0: out UINT8 [1] b");
-    one.send(byte("g", b'c'));
+    one.send(byte("pass", b'c'));
     assert_eq!(next(&mut one), "101: out UINT8 [1] c");
     let rest_of = |talk| assert_eq!(rest(talk), [OK]);
     rest_of(one);
     rest_of(two);
     // Requests over REST know no streams.
     let body = json!({"inputs": [{"name": "in", "shape": [1], "datatype": "UINT8", "data": [7]}]});
-    let answer =
-        crate::support::http::post(&server, "/v2/models/g/infer", body.to_string().as_bytes());
+    let answer = post(server, "/v2/models/pass/infer", body.to_string().as_bytes());
     assert_eq!(answer.json()["outputs"][0]["data"], json!([7]));
 }

@@ -4,14 +4,27 @@ use std::fs;
 
 use serde_json::json;
 
-use super::workers::{FINE, config_with};
+use super::{
+    generate::add_text,
+    shared::{self, set_options},
+    workers::{FINE, config_with, is_fine},
+};
 use crate::support::{
-    Server, cli, eventually,
+    cli, eventually,
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
     http::post,
     pipelines::{Config, is_ready},
 };
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    add_text(config, "rest_gen", &generative(PYTHON));
+    add_text(config, "rest_py", PYTHON);
+    set_options(config, "rest_py", &[("python_timeout_ms", 500.into())]);
+    add(config, "meant", PYTHON);
+    file(config, "meant/handlr.py", CODE);
+}
 
 #[test]
 fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
@@ -36,9 +49,7 @@ fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
     assert!(line.contains(named), "{line}");
     let client = Grpc::connect(&server);
     eventually("the other one serves", || {
-        client
-            .infer(code("other", "return [Tensor('out', b'')]"))
-            .ok()
+        client.infer(code("other", FINE)).ok()
     });
 }
 
@@ -82,17 +93,7 @@ fn a_worker_that_dies_while_it_loads_is_not_replaced() {
 
 #[test]
 fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
-    let mut config = Config::of(&[]);
-    // A string is behind its length.
-    let text = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
-    for (name, graph) in [("gen", &generative(PYTHON)), ("py", &PYTHON.to_owned())] {
-        add(&mut config, name, graph);
-        file(&config, &format!("{name}/handler.py"), &text);
-    }
-    let mut entry = config.remove("mediapipe_config_list", "py");
-    entry["python_timeout_ms"] = 500.into();
-    config.put("mediapipe_config_list", entry);
-    let server = config.serve();
+    let (server, _) = shared::connect();
     let fails = |graph: &str, method: &str, code: &str, how: &str| {
         let body = match method {
             "infer" => {
@@ -101,51 +102,47 @@ fn a_death_in_a_call_is_unavailable_in_rest_as_well() {
             _ => json!({"in": code}),
         };
         let path = format!("/v2/models/{graph}/{method}");
-        let answer = post(&server, &path, body.to_string().as_bytes());
+        let answer = post(server, &path, body.to_string().as_bytes());
         let text = answer.text();
         assert!(text.contains(how), "{path}: {text}");
         assert_eq!(answer.status, 503, "{path}: {text}");
     };
-    let killed = "worker of graph py was killed after 500 ms (python_timeout_ms) in node py";
-    fails("py", "infer", "while True: pass", killed);
-    fails("py", "generate", "while True: pass", killed);
-    let ended = "worker of graph gen ended with status 3 in node py";
-    fails("gen", "generate_stream", "os._exit(3)\nyield []", ended);
+    let killed = "worker of graph rest_py was killed after 500 ms (python_timeout_ms) in node py";
+    fails("rest_py", "infer", "while True: pass", killed);
+    fails("rest_py", "generate", "while True: pass", killed);
+    let ended = "worker of graph rest_gen ended with status 3 in node py";
+    fails(
+        "rest_gen",
+        "generate_stream",
+        "os._exit(3)\nyield []",
+        ended,
+    );
 }
 
 #[test]
 fn the_log_names_the_nodes_that_a_worker_was_at() {
-    let config = config_with(&[]);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     for _ in 0..2 {
-        let text = reported(&client, code("py", "import os; os._exit(3)"));
+        let text = reported(&client, code("named", "import os; os._exit(3)"));
         assert!(text.contains("ended with status 3 in node py"), "{text}");
-        is_fine(&client);
+        is_fine(&client, "named");
     }
-    server.wait_log("Python worker ended with status 3 of=\"graph py\" worker=0 node=\"py\"");
-    let text = reported(&client, code("py", "import ctypes; ctypes.string_at(0)"));
+    server.wait_log("Python worker ended with status 3 of=\"graph named\" worker=0 node=\"py\"");
+    let text = reported(&client, code("named", "import ctypes; ctypes.string_at(0)"));
     assert!(text.contains("was killed by SIGSEGV"), "{text}");
     eventually("it is not ready", || {
-        (!is_ready(&server, &client, "py")).then_some(())
+        (!is_ready(server, &client, "named")).then_some(())
     });
     assert_eq!(
-        reported(&client, code("py", "return []")),
-        "Unavailable: Mediapipe is not ready - worker of graph py died 3 times within a minute, the last time it was killed \
+        reported(&client, code("named", "return []")),
+        "Unavailable: Mediapipe is not ready - worker of graph named died 3 times within a minute, the last time it was killed \
          by SIGSEGV; it restarts after 2 s"
     );
 }
 
-fn is_fine(client: &Grpc) {
-    let fine = code("py", "return [Tensor('out', b'fine')]");
-    assert_eq!(reported(client, fine), "out UINT8 [4] fine");
-}
-
 #[test]
 fn a_breakpoint_in_a_served_handler_says_where_it_works() {
-    let config = config_with(&[]);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let text = reported(&client, code("py", "breakpoint()"));
     let hint = "BdbQuit: `breakpoint()` works at the terminal of `ovms graph run` and `ovms pipeline run` only";
     assert!(text.contains(hint), "{text}");
@@ -154,21 +151,18 @@ fn a_breakpoint_in_a_served_handler_says_where_it_works() {
 
 #[test]
 fn the_log_has_the_handler_that_may_be_meant() {
-    let config = config_with(&[]);
-    let folder = config.beside("py");
-    fs::rename(folder.join("handler.py"), folder.join("handlr.py")).expect("it is there");
-    let server: Server = config.serve();
-    let line = server.wait_log("Python node handler_path: ");
+    let (server, _) = shared::connect();
+    let line = server.wait_log("did you mean `handlr.py`?");
+    let text = "/handler.py does not exist; did you mean `handlr.py`?";
     assert!(
-        line.contains("/handler.py does not exist; did you mean `handlr.py`?"),
+        line.contains("Python node handler_path: ") && line.contains(text),
         "{line}"
     );
 }
 
 #[test]
 fn what_a_handler_forks_ends_at_a_signal_from_the_first_moment_on() {
-    let server = config_with(&[]).serve();
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     // The signal comes before the process has run anything.
     let text = "import os, signal, time\n\
                 ends = set()\n\
@@ -179,7 +173,7 @@ fn what_a_handler_forks_ends_at_a_signal_from_the_first_moment_on() {
                 ends.add(os.waitpid(pid, 0)[1])\n\
                 left = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n\
                 return [Tensor('out', f'{ends} {left}'.encode())]";
-    let answer = client.infer(code("py", text)).expect("it is answered");
+    let answer = client.infer(code("signals", text)).expect("it is answered");
     assert_eq!(answer.raw_output_contents[0], "{15} False");
 }
 

@@ -8,7 +8,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::workers::{FINE, are_gone, config_with, is_fine, lab, number};
+use super::{
+    shared,
+    workers::{FINE, are_gone, config_with, is_fine, number},
+};
 use crate::support::{
     Server, cli, eventually,
     graphs::{CODE, code, file, reported, shown},
@@ -51,12 +54,12 @@ fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
 }
 
 /// Has a handler make a lock and shared memory; returns the file of that.
-fn named_memory(client: &Grpc) -> PathBuf {
+pub(super) fn named_memory(client: &Grpc, graph: &str) -> PathBuf {
     let body = "import multiprocessing\nfrom multiprocessing import shared_memory\n\
                 self.memory = shared_memory.SharedMemory(create=True, size=100)\n\
                 self.lock = multiprocessing.get_context('spawn').Lock()\n\
                 return [Tensor('out', self.memory.name.encode())]";
-    let text = reported(client, code("py", body));
+    let text = reported(client, code(graph, body));
     let name = text.rsplit(' ').next().expect("it is reported");
     let memory = Path::new("/dev/shm").join(name);
     assert!(memory.exists(), "{text}");
@@ -65,20 +68,19 @@ fn named_memory(client: &Grpc) -> PathBuf {
 
 #[test]
 fn names_of_multiprocessing_go_with_a_worker_that_is_killed() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
-    let memory = named_memory(&client);
+    let (_, client) = shared::connect();
+    let memory = named_memory(&client, "names");
     let body = "import os, subprocess; self.child = subprocess.Popen(['sleep', '1000']); \
                 return [Tensor('out', str(self.child.pid).encode())]";
-    let text = reported(&client, code("py", body));
+    let text = reported(&client, code("names", body));
     let child = text
         .rsplit(' ')
         .next()
         .and_then(|number| number.parse().ok());
-    let worker = number(&client, "py", "os.getpid()");
+    let worker = number(&client, "names", "os.getpid()");
     let tracker = number(
         &client,
-        "py",
+        "names",
         "__import__('multiprocessing.resource_tracker').resource_tracker._resource_tracker._pid",
     );
     kill_process(
@@ -88,19 +90,7 @@ fn names_of_multiprocessing_go_with_a_worker_that_is_killed() {
     .expect("it runs");
     are_gone(&[worker, child.expect("it is reported"), tracker]);
     eventually("the name is gone", || (!memory.exists()).then_some(()));
-    is_fine(&client, "py");
-}
-
-#[test]
-fn names_of_multiprocessing_go_with_a_server_that_is_killed() {
-    let (_config, mut server) = lab(&[]);
-    let client = Grpc::connect(&server);
-    let memory = named_memory(&client);
-    let worker = number(&client, "py", "os.getpid()");
-    server.signal("KILL");
-    server.wait();
-    eventually("the name is gone", || (!memory.exists()).then_some(()));
-    are_gone(&[worker]);
+    is_fine(&client, "names");
 }
 
 #[test]
@@ -115,43 +105,43 @@ fn nothing_is_left_whatever_is_killed_at_once() {
     };
     const PARENT: &str =
         "int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])";
-    for (killed, serves) in [
-        (&["forks"][..], true),
-        (&["keeps"], true),
-        (&["forks", "server"], false),
-        (&["keeps", "server"], false),
+    // One that serves afterwards is killed with the next.
+    for kills in [
+        &[&["forks"][..], &["keeps"], &["forks", "server"]][..],
+        &[&["keeps", "server"]],
     ] {
         let config = config_with(&[]);
         let mut server = config.serve();
         let client = Grpc::connect(&server);
-        let note = config.beside("child");
-        let text = reported(&client, code("py", &leaves(&note)));
-        assert_eq!(text, "out UINT8 [4] fine");
-        let child = eventually("it has begun", || {
-            fs::read_to_string(&note).ok()?.trim().parse().ok()
-        });
-        let worker = number(&client, "py", "os.getpid()");
-        let forks = number(&client, "py", "os.getppid()");
-        let keeps = number(&client, "py", PARENT);
-        let number_of = |name: &&str| match *name {
-            "forks" => forks,
-            "keeps" => keeps,
-            _ => server.id(),
-        };
-        let signal = |process: u32| {
-            let process = Pid::from_raw(process.cast_signed()).expect("it is one");
-            kill_process(process, Signal::KILL).expect("it runs");
-        };
-        killed.iter().map(number_of).for_each(signal);
-        if serves {
-            are_gone(&[child, worker, forks, keeps]);
-            eventually("another worker is there", || {
-                let response = client.infer(code("py", FINE)).ok()?;
-                (shown(&response) == "out UINT8 [4] fine").then_some(())
+        for (index, killed) in kills.iter().enumerate() {
+            let note = config.beside(&format!("child{index}"));
+            let text = reported(&client, code("py", &leaves(&note)));
+            assert_eq!(text, "out UINT8 [4] fine");
+            let child = eventually("it has begun", || {
+                fs::read_to_string(&note).ok()?.trim().parse().ok()
             });
-        } else {
-            server.wait();
+            let worker = number(&client, "py", "os.getpid()");
+            let forks = number(&client, "py", "os.getppid()");
+            let keeps = number(&client, "py", PARENT);
+            for name in *killed {
+                let process = match *name {
+                    "forks" => forks,
+                    "keeps" => keeps,
+                    _ => server.id(),
+                };
+                let process = Pid::from_raw(process.cast_signed()).expect("it is one");
+                kill_process(process, Signal::KILL).expect("it runs");
+            }
+            if killed.contains(&"server") {
+                server.wait();
+            }
             are_gone(&[child, worker, forks, keeps]);
+            if !killed.contains(&"server") {
+                eventually("another worker is there", || {
+                    let response = client.infer(code("py", FINE)).ok()?;
+                    (shown(&response) == "out UINT8 [4] fine").then_some(())
+                });
+            }
         }
     }
 }

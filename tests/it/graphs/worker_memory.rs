@@ -1,20 +1,34 @@
 //! Memory that the server and its workers share: charged, bounded, and gone with a server that is killed.
 
-use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, sync::LazyLock};
 
-use super::workers::{FINE, are_gone, is_fine, lab, number};
+use super::{
+    shared::{add_code, add_generator},
+    worker_leftovers::named_memory,
+    workers::{FINE, are_gone, config_with, is_fine, lab, number},
+};
 use crate::support::{
-    eventually,
-    graphs::{CODE, add_python, code, reported},
+    Server, eventually,
+    graphs::{code, reported},
     grpc::{self, Grpc, raw},
+    model,
     pipelines::Config,
     shared_memory,
 };
 
+/// A server with little room, which one result of these tests at a time does not fill.
+static SMALL: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&[]);
+    add_code(&mut config, "charged", &[]);
+    add_code(&mut config, "py", &[]);
+    add_generator(&mut config, "gen");
+    config.serve_kept(&["--max_bytes_in_flight=2000000"])
+});
+
 /// Returns the size of an output of so many bytes, or the error.
 fn size(client: &Grpc, bytes: usize) -> String {
     let body = format!("return [Tensor('out', bytes({bytes}))]");
-    match client.infer(code("py", &body)) {
+    match client.infer(code("charged", &body)) {
         Ok(response) => response.raw_output_contents[0].len().to_string(),
         Err(status) => grpc::error(&status),
     }
@@ -22,9 +36,8 @@ fn size(client: &Grpc, bytes: usize) -> String {
 
 #[test]
 fn results_are_charged_while_the_server_has_them() {
-    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
-    let client = Grpc::connect(&server);
-    let worker = number(&client, "py", "os.getpid()");
+    let client = Grpc::connect(&SMALL);
+    let worker = number(&client, "charged", "os.getpid()");
     // Often enough that what stayed charged, or was not given back, would be too much.
     for _ in 0..10 {
         assert_eq!(size(&client, 500_000), "500000");
@@ -36,9 +49,9 @@ fn results_are_charged_while_the_server_has_them() {
     // One that keeps what it has given has its own.
     let kept =
         "self.kept = [Tensor('out', bytes(500000)) for _ in range(10)]; return self.kept[:1]";
-    assert!(client.infer(code("py", kept)).is_ok());
+    assert!(client.infer(code("charged", kept)).is_ok());
     assert_eq!(size(&client, 500_000), "500000");
-    assert_eq!(number(&client, "py", "os.getpid()"), worker);
+    assert_eq!(number(&client, "charged", "os.getpid()"), worker);
 }
 
 #[test]
@@ -114,10 +127,8 @@ fn memory_that_a_thread_frees_between_calls_is_there_again() {
 
 #[test]
 fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
-    let mut config = Config::of(&["passthrough_u8"]);
-    for graph in ["py", "other"] {
-        add_python(&mut config, graph, CODE);
-    }
+    let mut config = config_with(&[]);
+    config.model("passthrough_u8", &model("passthrough_u8"));
     let server = config.serve_with(&["--max_bytes_in_flight=134217728"]);
     let client = Grpc::connect(&server);
     let padding = "#".repeat(3_000_000);
@@ -151,8 +162,7 @@ fn inputs_that_handlers_of_all_graphs_keep_leave_room_for_what_has_none() {
 
 #[test]
 fn a_generator_whose_result_has_no_room_ends_with_an_error() {
-    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&SMALL);
     let body = "yield [Tensor('out', bytes(3000000))]\nwhile True: yield [Tensor('out', b'more')]";
     for _ in 0..3 {
         let text = reported(&client, code("gen", body));
@@ -166,8 +176,7 @@ fn a_generator_whose_result_has_no_room_ends_with_an_error() {
 
 #[test]
 fn a_result_that_is_more_than_a_worker_may_share_is_a_memory_error() {
-    let (_config, server) = lab(&["--max_bytes_in_flight=2000000"]);
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&SMALL);
     let most = 512_usize << 20;
     let worker = number(&client, "py", "os.getpid()");
     // A shape that comes from a client ends no other call there.
@@ -190,7 +199,7 @@ fn a_result_that_is_more_than_a_worker_may_share_is_a_memory_error() {
     }
     assert_eq!(number(&client, "py", "os.getpid()"), worker);
     is_fine(&client, "py");
-    is_fine(&client, "other");
+    is_fine(&client, "charged");
 }
 
 /// Returns the paths of what a process has open and mapped, with their inodes.
@@ -259,6 +268,7 @@ fn nothing_is_left_of_a_server_that_is_killed() {
     let child = eventually("it has begun", || {
         fs::read_to_string(&note).ok()?.parse::<u32>().ok()
     });
+    let named = named_memory(&client, "py");
     let worker = number(&client, "py", "os.getpid()");
     let ended = [
         child,
@@ -276,6 +286,7 @@ fn nothing_is_left_of_a_server_that_is_killed() {
     server.signal("KILL");
     server.wait();
     are_gone(&ended);
+    eventually("the name is gone", || (!named.exists()).then_some(()));
     eventually("nobody has the memory of tensors", || {
         processes()
             .all(|process| tensors(&process).is_disjoint(&shared))

@@ -2,27 +2,64 @@
 
 use std::{
     fs,
+    thread::sleep,
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
+
+use super::{
+    pool::counting,
+    shared::{self, add_code, add_generator, set_options},
+};
 use crate::support::{
     Server, eventually,
-    graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
+    graphs::{CODE, PYTHON, add, add_python, code, file, reported, shown},
     grpc::{Call, Grpc},
     pipelines::{Config, is_ready, wait_lines},
     repository,
+    server::memory,
     streams::Talk,
 };
 
 /// Serves graphs whose node runs code from requests, `py` and `gen`, and one beside them, `other`.
 pub(super) fn lab(flags: &[&str]) -> (Config, Server) {
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    add(&mut config, "gen", &generative(PYTHON));
-    file(&config, "gen/handler.py", CODE);
-    add_python(&mut config, "other", CODE);
+    let mut config = config_with(&[]);
+    add_generator(&mut config, "gen");
     let server = config.serve_with(flags);
     (config, server)
+}
+
+/// Adds the graphs of these tests.
+pub(super) fn add_graphs(config: &mut Config) {
+    add_code(config, "several", &[("python_workers", 2.into())]);
+    add_code(config, "limited", &[("python_timeout_ms", 300.into())]);
+    add_code(config, "left", &[("python_timeout_ms", 1500.into())]);
+    let gigabyte = (1_u64 << 30).into();
+    add_code(config, "gigabyte", &[("python_memory_limit", gigabyte)]);
+    let own = "handler_path: \"handler.py\" python_workers: 2 python_timeout_ms: 300";
+    let own = PYTHON.replace("handler_path: \"handler.py\"", own);
+    let pooled = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 2\n{PYTHON}");
+    let stateful = counting(&config.beside("pooled.log"));
+    for (name, graph, handler, options) in [
+        ("own300", &own, CODE, &[][..]),
+        (
+            "own400",
+            &own,
+            CODE,
+            &[("python_timeout_ms", 400.into())][..],
+        ),
+        (
+            "pooled",
+            &pooled,
+            stateful.as_str(),
+            &[("python_workers", 2.into())][..],
+        ),
+    ] {
+        add(config, name, graph);
+        file(config, &format!("{name}/handler.py"), handler);
+        set_options(config, name, options);
+    }
 }
 
 pub(super) const FINE: &str = "return [Tensor('out', b'fine')]";
@@ -61,25 +98,25 @@ pub(super) fn are_gone(processes: &[u32]) {
 
 #[test]
 fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
-    for (body, how) in [
-        ("import os; os._exit(3)", "ended with status 3"),
+    let (server, client) = shared::connect();
+    for (name, body, how) in [
+        ("exits", "import os; os._exit(3)", "ended with status 3"),
         (
+            "crashes",
             "import ctypes; ctypes.string_at(0)",
             "was killed by SIGSEGV",
         ),
-        ("import os; os.abort()", "was killed by SIGABRT"),
+        ("aborts", "import os; os.abort()", "was killed by SIGABRT"),
     ] {
-        let (_config, server) = lab(&[]);
-        let client = Grpc::connect(&server);
-        let other = number(&client, "other", "os.getpid()");
-        let waits = client.call(code("py", "import time; time.sleep(100)"));
+        let other = number(&client, "py", "os.getpid()");
+        let waits = client.call(code(name, "import time; time.sleep(100)"));
         eventually("it waits", || {
-            number(&client, "py", "len(os.listdir('/proc/self/task'))")
+            number(&client, name, "len(os.listdir('/proc/self/task'))")
                 .ge(&3)
                 .then_some(())
         });
-        let died = format!("worker of graph py {how} in node py");
-        let text = reported(&client, code("py", body));
+        let died = format!("worker of graph {name} {how} in node py");
+        let text = reported(&client, code(name, body));
         assert!(
             text.starts_with("Unavailable: Mediapipe execution failed."),
             "{text}"
@@ -88,33 +125,32 @@ fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
         // Whoever else was there as well, and nobody after it.
         let error = waits.wait().expect_err("its worker has died");
         assert!(error.message().ends_with(&died), "{error}");
-        is_fine(&client, "py");
-        server.wait_log(&format!("Python worker {how}"));
-        assert_eq!(number(&client, "other", "os.getpid()"), other);
+        is_fine(&client, name);
+        server.wait_log(&format!("Python worker {how} of=\"graph {name}\""));
+        assert_eq!(number(&client, "py", "os.getpid()"), other);
     }
 }
 
 #[test]
 fn an_answer_does_not_wait_for_the_next_call_of_its_thread() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let answered = |call: Call<'_>| call.wait().expect("it is answered");
     for turn in 0..200 {
         let begin = "self.freed = threading.Event(); return [Tensor('out', b'new')]";
-        answered(client.call(code("py", begin)));
+        answered(client.call(code("turns", begin)));
         // About as long as the worker has patience, so that another thread takes over while the answer is made.
         let spin = format!(
             "end = time.perf_counter() + {}e-6\nwhile time.perf_counter() < end: pass\nreturn [Tensor('out', b'fine')]",
             600 + turn * 5
         );
-        let spins = client.call(code("py", &spin));
+        let spins = client.call(code("turns", &spin));
         let waits = client.call(code(
-            "py",
+            "turns",
             "self.freed.wait(100); return [Tensor('out', b'free')]",
         ));
         answered(spins);
         answered(client.call(code(
-            "py",
+            "turns",
             "self.freed.set(); return [Tensor('out', b'set')]",
         )));
         answered(waits);
@@ -123,46 +159,47 @@ fn an_answer_does_not_wait_for_the_next_call_of_its_thread() {
 
 #[test]
 fn a_worker_that_dies_again_and_again_starts_later() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
     let dies = || {
-        let text = reported(&client, code("py", "import os; os._exit(3)"));
+        let text = reported(&client, code("again", "import os; os._exit(3)"));
         assert!(text.contains("ended with status 3 in node py"), "{text}");
     };
     for _ in 0..2 {
         dies();
-        is_fine(&client, "py");
+        is_fine(&client, "again");
     }
     dies();
     eventually("it is not ready", || {
-        (!is_ready(&server, &client, "py")).then_some(())
+        (!is_ready(server, &client, "again")).then_some(())
     });
     assert_eq!(
-        reported(&client, code("py", FINE)),
-        "Unavailable: Mediapipe is not ready - worker of graph py ended with status 3, 3 times within a minute; it restarts after 2 s"
+        reported(&client, code("again", FINE)),
+        "Unavailable: Mediapipe is not ready - worker of graph again ended with status 3, 3 times within a minute; it restarts after 2 s"
     );
     let mut talk = Talk::open(&client);
-    talk.send(code("py", FINE));
+    talk.send(code("again", FINE));
     let text = talk.next().reported();
     assert!(text.contains("3 times within a minute"), "{text}");
-    is_fine(&client, "other");
-    eventually("it starts again", || {
-        is_ready(&server, &client, "py").then_some(())
-    });
     is_fine(&client, "py");
+    eventually("it starts again", || {
+        is_ready(server, &client, "again").then_some(())
+    });
+    is_fine(&client, "again");
 }
 
 #[test]
 fn a_generator_whose_worker_dies_gets_that_error() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
-    let text = reported(&client, code("gen", "import os\nos._exit(3)\nyield []"));
+    let (_, client) = shared::connect();
+    let text = reported(
+        &client,
+        code("dying_gen", "import os\nos._exit(3)\nyield []"),
+    );
     assert!(
-        text.contains("worker of graph gen ended with status 3 in node py"),
+        text.contains("worker of graph dying_gen ended with status 3 in node py"),
         "{text}"
     );
-    is_fine(&client, "other");
-    is_fine(&client, "gen");
+    is_fine(&client, "py");
+    is_fine(&client, "dying_gen");
 }
 
 /// Limit on the time of requests at a stop.
@@ -194,37 +231,52 @@ fn between(server: &Server, first: &str, second: &str) -> Duration {
 }
 
 /// Handlers that never return: with the lock of the interpreter, without it, and in an import.
+const HANGING: [&str; 4] = [
+    "import time; time.sleep(1000)",
+    "while True: pass",
+    "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
+    "import signal, time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass",
+];
+
 #[test]
 fn a_handler_that_hangs_holds_up_neither_others_nor_the_end() {
-    for body in [
-        "import time; time.sleep(1000)",
-        "while True: pass",
-        "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
-        "import signal, time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass",
-    ] {
-        let (_config, mut server) = lab(&["--shutdown_timeout_seconds=1"]);
-        let client = Grpc::connect(&server);
-        let worker = number(&client, "py", "os.getpid()");
-        let hangs = client.call(code("py", body));
+    let mut config = Config::of(&[]);
+    let names: Vec<String> = (0..HANGING.len()).map(|it| format!("hangs{it}")).collect();
+    for name in names.iter().map(String::as_str).chain(["other"]) {
+        add_code(&mut config, name, &[]);
+    }
+    add_generator(&mut config, "gen");
+    let mut server = config.serve_with(&["--shutdown_timeout_seconds=1"]);
+    let client = Grpc::connect(&server);
+    let mut workers = Vec::new();
+    let mut calls = Vec::new();
+    for (name, body) in names.iter().zip(HANGING) {
+        workers.push(number(&client, name, "os.getpid()"));
+        calls.push(client.call(code(name, body)));
         is_fine(&client, "other");
         is_fine(&client, "gen");
-        let asked = Instant::now();
-        server.signal("TERM");
-        assert!(server.wait().success());
-        let took = asked.elapsed();
-        // By the server's own clock: requests have the limit, neither less nor another one.
-        let over = "the shutdown timeout has passed";
-        let requests = between(&server, "waiting for the requests in flight", over);
-        assert!(
-            requests >= LIMIT && requests < 2 * LIMIT,
-            "{body}: {requests:?}"
-        );
-        let rest = between(&server, over, " stopped");
-        assert!(rest < AFTER, "{body}: {rest:?}");
-        assert!(took < LIMIT + AFTER + SLACK, "{body}: {took:?}");
-        drop(hangs);
-        are_gone(&[worker]);
     }
+    let asked = Instant::now();
+    server.signal("TERM");
+    // Each has the limit.
+    loop {
+        let ended = calls.iter().position(Call::is_answered);
+        if asked.elapsed() >= LIMIT {
+            break;
+        }
+        assert_eq!(ended, None, "{:?}", asked.elapsed());
+        sleep(Duration::from_millis(20));
+    }
+    assert!(server.wait().success());
+    let took = asked.elapsed();
+    // By the server's own clock: requests have the limit, neither less nor another one.
+    let over = "the shutdown timeout has passed";
+    let requests = between(&server, "waiting for the requests in flight", over);
+    assert!(requests >= LIMIT && requests < 2 * LIMIT, "{requests:?}");
+    let rest = between(&server, over, " stopped");
+    assert!(rest < AFTER, "{rest:?}");
+    assert!(took < LIMIT + AFTER + SLACK, "{took:?}");
+    are_gone(&workers);
 }
 
 #[test]
@@ -268,10 +320,9 @@ fn children_of_handlers_work_and_end_with_the_server() {
 
 #[test]
 fn a_worker_has_nothing_of_the_server() {
-    let (_config, server) = lab(&[]);
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let body = "import os\nfound = sorted(os.readlink(f'/proc/self/fd/{number}').split(':')[0] for number in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{number}'))\nreturn [Tensor('out', ' '.join(name for name in found if name != '/proc').encode())]";
-    let text = reported(&client, code("py", body));
+    let text = reported(&client, code("bare", body));
     let kinds: Vec<&str> = text
         .split("] ")
         .last()
@@ -283,8 +334,8 @@ fn a_worker_has_nothing_of_the_server() {
     assert_eq!(sockets, 1, "{text}");
     // Of a group of its own.
     let (worker, group) = (
-        number(&client, "py", "os.getpid()"),
-        number(&client, "py", "os.getpgid(0)"),
+        number(&client, "bare", "os.getpid()"),
+        number(&client, "bare", "os.getpgid(0)"),
     );
     assert_eq!(worker, group);
 }
@@ -300,17 +351,8 @@ fn floods_and_large_memory_are_the_workers_own() {
     assert!(flood.wait().is_ok());
     let body = format!("kept = bytearray(2 << 30)\n{FINE}");
     assert_eq!(reported(&client, code("py", &body)), "out UINT8 [4] fine");
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("it is reported");
-    let kilobytes: usize = peak
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .expect("a number");
-    assert!(kilobytes < 1 << 20, "{peak}");
+    let peak = memory(&server, "VmHWM:");
+    assert!(peak < 1 << 30, "{peak}");
 }
 
 #[test]
@@ -327,192 +369,141 @@ fn the_program_is_not_linked_with_python() {
 }
 
 /// Makes a configuration of `py`, which runs code from requests, with options of its workers, and of `other`.
-pub(super) fn config_with(options: &[(&str, serde_json::Value)]) -> Config {
+pub(super) fn config_with(options: &[(&str, Value)]) -> Config {
     let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    add_python(&mut config, "other", CODE);
-    let mut entry = config.remove("mediapipe_config_list", "py");
-    for (key, value) in options {
-        entry[*key] = value.clone();
-    }
-    config.put("mediapipe_config_list", entry);
+    add_code(&mut config, "other", &[]);
+    add_code(&mut config, "py", options);
     config
-}
-
-/// Serves `py` with options of its workers, and `other`.
-fn with_options(options: &[(&str, serde_json::Value)]) -> (Config, Server) {
-    let config = config_with(options);
-    let server = config.serve();
-    (config, server)
 }
 
 #[test]
 fn several_workers_share_the_requests() {
-    let (_config, server) = with_options(&[("python_workers", 2.into())]);
-    let client = Grpc::connect(&server);
+    let (_, client) = shared::connect();
     let slow =
         "import os, time; time.sleep(0.3); return [Tensor('out', str(os.getpid()).encode())]";
-    let calls = [client.call(code("py", slow)), client.call(code("py", slow))];
-    let workers =
-        calls.map(|call| crate::support::graphs::shown(&call.wait().expect("it is fine")));
+    let calls = [
+        client.call(code("several", slow)),
+        client.call(code("several", slow)),
+    ];
+    let workers = calls.map(|call| shown(&call.wait().expect("it is fine")));
     assert_ne!(workers[0], workers[1]);
     // One that dies leaves the other.
     let waits = client.call(code(
-        "py",
+        "several",
         "import time; time.sleep(1)\nreturn [Tensor('out', b'kept')]",
     ));
-    let text = reported(&client, code("py", "import os; os._exit(3)"));
+    let text = reported(&client, code("several", "import os; os._exit(3)"));
     assert!(text.contains("ended with status 3"), "{text}");
-    is_fine(&client, "py");
+    is_fine(&client, "several");
     assert!(waits.wait().is_ok());
-}
-
-/// Serves `py` with the options of workers in its graph, and with those of its entry.
-fn with_graph_options(options: &str, entry: &[(&str, serde_json::Value)]) -> (Config, Server) {
-    let mut config = Config::of(&[]);
-    let graph = PYTHON.replace(
-        "handler_path: \"handler.py\"",
-        &format!("handler_path: \"handler.py\" {options}"),
-    );
-    add(&mut config, "py", &graph);
-    file(&config, "py/handler.py", CODE);
-    let mut listed = config.remove("mediapipe_config_list", "py");
-    for (key, value) in entry {
-        listed[*key] = value.clone();
-    }
-    config.put("mediapipe_config_list", listed);
-    let server = config.serve();
-    (config, server)
 }
 
 #[test]
 fn a_graph_may_have_the_options_itself_and_its_entry_counts_first() {
-    for (entry, limit) in [
-        (vec![], 300),
-        (vec![("python_timeout_ms", 400.into())], 400),
-    ] {
-        let options = "python_workers: 2 python_timeout_ms: 300";
-        let (_config, server) = with_graph_options(options, &entry);
-        let client = Grpc::connect(&server);
-        let text = reported(&client, code("py", "while True: pass"));
+    let (server, client) = shared::connect();
+    for (name, limit) in [("own300", 300), ("own400", 400)] {
+        let text = reported(&client, code(name, "while True: pass"));
         let reason = format!("killed after {limit} ms (python_timeout_ms) in node py");
         assert!(text.ends_with(&reason), "{text}");
         // The other one is there meanwhile.
-        is_fine(&client, "py");
-        server.wait_log("worker=1");
+        is_fine(&client, name);
+        server.wait_log(&format!("of=\"graph {name}\" worker=1"));
     }
 }
 
 #[test]
 fn pooled_instances_share_the_workers_and_are_replaced_with_them() {
-    let mut config = Config::of(&[]);
-    let graph = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 2\n{PYTHON}");
-    add(&mut config, "py", &graph);
-    let stateful = CODE.replace(
-        "def execute(self, inputs)",
-        "def execute(self, inputs, state)",
-    );
-    let stateful = format!("{stateful}\n    def create_state(self):\n        return []\n");
-    file(&config, "py/handler.py", &stateful);
-    let mut entry = config.remove("mediapipe_config_list", "py");
-    entry["python_workers"] = 2.into();
-    config.put("mediapipe_config_list", entry);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let (server, client) = shared::connect();
+    let folder = repository::folder();
     for round in 0..3 {
-        is_fine(&client, "py");
+        is_fine(&client, "pooled");
         let (log, gate) = (
-            config.beside(&format!("log{round}")),
-            config.beside(&format!("gate{round}")),
+            folder.path().join(format!("log{round}")),
+            folder.path().join(format!("gate{round}")),
         );
         let waits = format!(
             "open({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\nreturn [Tensor('out', str(os.getpid()).encode())]"
         );
-        let calls = [(); 2].map(|()| client.call(code("py", &waits)));
+        let calls = [(); 2].map(|()| client.call(code("pooled", &waits)));
         wait_lines(&log, "x", 2);
         fs::write(&gate, "").expect("it can be written");
-        let workers =
-            calls.map(|call| crate::support::graphs::shown(&call.wait().expect("it is fine")));
+        let workers = calls.map(|call| shown(&call.wait().expect("it is fine")));
         assert_ne!(workers[0], workers[1]);
     }
-    let worker = number(&client, "py", "os.getpid()").to_string();
+    let worker = number(&client, "pooled", "os.getpid()").to_string();
     let killed = std::process::Command::new("kill")
         .args(["-s", "KILL", &worker])
         .status();
     assert!(killed.expect("kill is there").success());
-    server.wait_log("Python worker has restarted");
+    server.wait_log("Python worker has restarted, with its handlers of=\"graph pooled\"");
     for _ in 0..5 {
-        is_fine(&client, "py");
+        is_fine(&client, "pooled");
     }
 }
 
 #[test]
 fn a_call_that_takes_too_long_ends_its_worker() {
-    let (_config, server) = with_options(&[("python_timeout_ms", 300.into())]);
-    let client = Grpc::connect(&server);
-    is_fine(&client, "py");
-    let text = reported(&client, code("py", "while True: pass"));
-    let reason = "worker of graph py was killed after 300 ms (python_timeout_ms) in node py";
+    let (_, client) = shared::connect();
+    is_fine(&client, "limited");
+    let text = reported(&client, code("limited", "while True: pass"));
+    let reason = "worker of graph limited was killed after 300 ms (python_timeout_ms) in node py";
     assert!(text.ends_with(reason), "{text}");
-    is_fine(&client, "py");
+    is_fine(&client, "limited");
 }
 
 #[test]
 fn a_call_that_takes_too_long_ends_its_worker_although_its_client_has_left() {
-    let (config, server) = with_options(&[("python_timeout_ms", 1500.into())]);
-    let client = Grpc::connect(&server);
-    let before = number(&client, "py", "os.getpid()");
-    let begun = config.beside("begun");
+    let (server, client) = shared::connect();
+    let folder = repository::folder();
+    let before = number(&client, "left", "os.getpid()");
+    let begun = folder.path().join("begun");
     let endless = format!("open({begun:?}, 'w')\nwhile True: time.sleep(0.01)");
-    let call = client.call(code("py", &endless));
+    let call = client.call(code("left", &endless));
     eventually("it has begun", || begun.exists().then_some(()));
     drop(call);
-    server.wait_log("Python worker was killed after 1500 ms (python_timeout_ms)");
-    assert_ne!(number(&client, "py", "os.getpid()"), before);
+    server.wait_log("Python worker was killed after 1500 ms (python_timeout_ms) of=\"graph left\"");
+    assert_ne!(number(&client, "left", "os.getpid()"), before);
     // One that ends in time after its client has left has no such end.
-    let calm = number(&client, "py", "os.getpid()");
-    let ended = config.beside("ended");
+    let calm = number(&client, "left", "os.getpid()");
+    let ended = folder.path().join("ended");
     let brief =
         format!("open({ended:?}, 'w').close()\ntime.sleep(0.1)\nreturn [Tensor('out', b'late')]");
-    let call = client.call(code("py", &brief));
+    let call = client.call(code("left", &brief));
     eventually("it has begun", || ended.exists().then_some(()));
     drop(call);
     // Together they outlast its limit, and none of them its own.
     for _ in 0..2 {
-        let worker = number(&client, "py", "(time.sleep(0.8), os.getpid())[1]");
+        let worker = number(&client, "left", "(time.sleep(0.8), os.getpid())[1]");
         assert_eq!(worker, calm);
     }
 }
 
 #[test]
 fn a_call_that_does_not_end_is_reported() {
-    let (_config, server) = with_options(&[]);
-    let client = Grpc::connect(&server);
-    let _call = client.call(code("py", "while True: pass"));
-    let line = server.wait_log("a call of the handler has not ended for 5 s");
-    let rest = r#"python_timeout_ms would end it of="graph py" node="py""#;
-    assert!(line.contains(rest), "{line}");
+    let (server, client) = shared::connect();
+    let _call = client.call(code("endless", "while True: time.sleep(0.01)"));
+    let line = server.wait_log(r#"python_timeout_ms would end it of="graph endless" node="py""#);
+    let text = "a call of the handler has not ended for 5 s";
+    assert!(line.contains(text), "{line}");
     let (_, at) = line.split_once(" s: it is at ").expect(&line);
     assert!(at.contains(".py:") && at.contains(" in execute;"), "{line}");
 }
 
 #[test]
 fn a_worker_may_have_a_limit_of_memory() {
-    let (_config, server) = with_options(&[("python_memory_limit", (1_u64 << 30).into())]);
-    let client = Grpc::connect(&server);
-    let text = reported(&client, code("py", "bytearray(2 << 30)"));
+    let (_, client) = shared::connect();
+    let text = reported(&client, code("gigabyte", "bytearray(2 << 30)"));
     assert!(text.ends_with(" - MemoryError: "), "{text}");
-    is_fine(&client, "py");
+    is_fine(&client, "gigabyte");
 }
 
 #[test]
 fn a_graph_may_have_an_environment_of_its_own() {
-    let (config, server) = with_options(&[("python_environment", "nowhere".into())]);
-    let client = Grpc::connect(&server);
-    is_fine(&client, "other");
-    let (file, folder) = (config.beside("config.json"), config.beside("nowhere"));
+    let (server, client) = shared::connect();
+    is_fine(&client, "py");
+    let [file, folder] = ["config.json", "none"].map(shared::beside);
     let named = server.wait_log(&format!("{} is no Python environment", folder.display()));
-    let place = " mediapipe_config_list[1].python_environment: ";
+    let place = " mediapipe_config_list[0].python_environment: ";
     assert!(named.contains(&format!("{}:1:", file.display())), "{named}");
     assert!(named.contains(place), "{named}");
 }
@@ -544,11 +535,7 @@ def deep(level=60):
 #[test]
 fn the_log_says_where_a_handler_was_that_ended_its_worker() {
     let mut config = Config::of(&[]);
-    let path = add_python(&mut config, "py", ENDS);
-    let mut entry = config.remove("mediapipe_config_list", "py");
-    entry["python_timeout_ms"] = 500.into();
-    config.put("mediapipe_config_list", entry);
-    for (name, place, how) in [
+    let all = [
         ("crash", Some("6 in crash"), "was killed by SIGSEGV"),
         ("hang", Some("8 in hang"), "was killed after 500 ms"),
         ("deep", Some("6 in crash"), "was killed by SIGSEGV"),
@@ -556,17 +543,28 @@ fn the_log_says_where_a_handler_was_that_ended_its_worker() {
         ("deaf", None, "was killed after 500 ms"),
         ("rude", None, "was killed after 500 ms"),
         ("fork", None, "ended with status 3"),
-    ] {
-        let server = config.serve();
-        let client = Grpc::connect(&server);
-        let text = reported(&client, code("py", name));
-        let died = format!("worker of graph py {how}");
+    ];
+    for (name, ..) in all {
+        add_python(&mut config, name, ENDS);
+        set_options(&mut config, name, &[("python_timeout_ms", 500.into())]);
+    }
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let mut seen = server.log().len();
+    for (name, place, how) in all {
+        let path = config.beside(name).join("handler.py");
+        let text = reported(&client, code(name, name));
+        let died = format!("worker of graph {name} {how}");
         assert!(
             text.contains(&died) && text.ends_with(" in node py"),
             "{text}"
         );
-        server.wait_log("Python worker has restarted");
-        let log = server.log();
+        let restarted =
+            format!("Python worker has restarted, with its handlers of=\"graph {name}\"");
+        server.wait_log(&restarted);
+        let whole = server.log();
+        let log = &whole[seen..];
+        seen = whole.len();
         let mut lines = log.lines().skip_while(|line| {
             !line.contains("Python worker was") && !line.contains("Python worker ended")
         });

@@ -5,7 +5,7 @@ use std::fs;
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
 
-use super::batching::{config, outputs, row, serve, serve_with, sizes, statistics};
+use super::batching::{SERVER, config, logged, outputs, row, serve, sizes, statistics};
 use crate::support::{
     Server, cli,
     grpc::{self, Call, Grpc},
@@ -15,10 +15,10 @@ use crate::support::{
     server::memory,
 };
 
-/// Makes a request to `bag`.
-fn ids(ids: [i64; 2]) -> ModelInferRequest {
+/// Makes a request to `bag` or `slow_bag`.
+fn ids(name: &str, ids: [i64; 2]) -> ModelInferRequest {
     let data: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-    grpc::raw("bag", "ids", "INT64", &[1, 2], &data)
+    grpc::raw(name, "ids", "INT64", &[1, 2], &data)
 }
 
 /// Returns what metadata say of a model's batches.
@@ -36,8 +36,8 @@ fn peak(server: &Server) -> usize {
 
 #[test]
 fn a_request_that_fails_alone_fails_in_a_batch_each_time_and_alone() {
-    let server = serve("bag", r#"{"max_batch":4,"max_delay_us":300000}"#);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
+    let ids = |asked| ids("bag", asked);
     for round in 0..6 {
         // The bad ones are the same each time, and two of a batch in every other one.
         let asked = [[1, 7], [8, 0], [0, 0], [[8, 0], [2, 3]][round % 2]];
@@ -70,14 +70,8 @@ fn a_request_that_fails_alone_fails_in_a_batch_each_time_and_alone() {
 
 #[test]
 fn requests_whose_clients_leave_do_not_end_batches() {
-    let server = serve("slow_bag", r#"{"max_batch":2,"max_delay_us":1000000}"#);
-    let grpc = Grpc::connect(&server);
-    let ask = |asked| {
-        grpc.call(ModelInferRequest {
-            model_name: "slow_bag".to_owned(),
-            ..ids(asked)
-        })
-    };
+    let grpc = Grpc::connect(&SERVER);
+    let ask = |asked| grpc.call(ids("slow_bag", asked));
     let good = [[1, 7], [2, 3]];
     let answered = |calls: [Call<'_>; 2]| calls.map(|call| outputs(call.wait())[0]);
     assert_eq!(answered(good.map(ask)), [32.0, 20.0]);
@@ -92,8 +86,8 @@ fn requests_whose_clients_leave_do_not_end_batches() {
     drop(bad);
     assert_eq!(answered(good.map(ask)), [32.0, 20.0]);
     assert_eq!(sizes(&grpc, "slow_bag"), [(1, 1), (2, 2)]);
-    let log = server.log();
-    assert_eq!(shortfall(&server, "slow_bag"), Value::Null, "{log}");
+    let log = SERVER.log();
+    assert_eq!(shortfall(&SERVER, "slow_bag"), Value::Null, "{log}");
 }
 
 #[test]
@@ -104,7 +98,7 @@ fn inferences_that_fail_leave_nothing_in_memory() {
     let grpc = Grpc::connect(&server);
     let fail = |count: usize| {
         for _ in 0..count / 8 {
-            let calls: Vec<_> = (0..8).map(|_| grpc.call(ids([8, 0]))).collect();
+            let calls: Vec<_> = (0..8).map(|_| grpc.call(ids("bag", [8, 0]))).collect();
             for call in calls {
                 call.wait().unwrap_err();
             }
@@ -119,35 +113,29 @@ fn inferences_that_fail_leave_nothing_in_memory() {
 
 #[test]
 fn models_that_mix_rows_or_whose_shapes_depend_on_values_are_refused() {
-    for (name, batching, reason) in [
-        ("centered", r#"{"max_batch":4}"#, "a batch gives "),
-        ("centered", "auto", "a batch gives "),
-        (
-            "picky",
-            r#"{"max_batch":4}"#,
-            "shapes within the model depend on values",
-        ),
-        ("picky", "auto", "shapes within the model depend on values"),
+    let grpc = Grpc::connect(&SERVER);
+    for (name, reason) in [
+        ("centered", "a batch gives "),
+        ("centered_auto", "a batch gives "),
+        ("picky", "shapes within the model depend on values"),
+        ("picky_auto", "shapes within the model depend on values"),
     ] {
-        let server = serve(name, batching);
-        let line = server.wait_log("dynamic_batching is off: ");
+        let line = logged(&SERVER, name, "dynamic_batching is off: ");
         assert!(line.contains(reason), "{name}: {line}");
-        let text = shortfall(&server, name);
+        let text = shortfall(&SERVER, name);
         let text = text.as_str().unwrap();
         assert!(text.starts_with("off: ") && text.contains(reason), "{text}");
-        let config = config(&Grpc::connect(&server), name);
+        let config = config(&grpc, name);
         assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
         assert_eq!(config.output[0].dims, [-1, 4], "no row, but all of it");
     }
-    let server = serve("centered", "auto");
-    let line = server.wait_log("dynamic_batching is off: ");
+    let line = logged(&SERVER, "centered_auto", "dynamic_batching is off: ");
     assert!(line.contains(" where a request alone gives 0"), "{line}");
-    let grpc = Grpc::connect(&server);
     let both = request(
-        "centered",
+        "centered_auto",
         &[("x", &[2, 4], &[0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0])],
     );
-    let alone = request("centered", &[("x", &[1, 4], &[5.0; 4])]);
+    let alone = request("centered_auto", &[("x", &[1, 4], &[5.0; 4])]);
     let calls = [both, alone].map(|asked| grpc.call(asked));
     let [both, alone] = calls.map(|call| outputs(call.wait()));
     assert_eq!((&both[..4], &both[4..]), (&[-1.0; 4][..], &[1.0; 4][..]));
@@ -205,7 +193,10 @@ fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
     let ask = |count: usize, width: usize| {
         let rows = (0..count).map(|number| vec![f32::from(u8::try_from(number).unwrap()); width]);
         let rows: Vec<_> = rows.collect();
-        let calls: Vec<_> = rows.iter().map(|values| grpc.call(row(values))).collect();
+        let calls: Vec<_> = rows
+            .iter()
+            .map(|values| grpc.call(row("passthrough_f32", values)))
+            .collect();
         for (call, values) in calls.into_iter().zip(&rows) {
             assert!(outputs(call.wait()) == *values);
         }
@@ -244,41 +235,36 @@ fn the_replacement_of_a_model_measures_nothing_again() {
 
 #[test]
 fn a_limit_that_no_size_keeps_turns_batches_off() {
-    for (flags, reason) in [
-        (
-            &["--dynamic_batching", r#"{"max_batch":8,"max_bytes":"1M"}"#][..],
-            "and max_bytes of dynamic_batching is 1.0 MiB",
-        ),
-        (
-            &[
-                "--dynamic_batching",
-                r#"{"max_batch":"auto","max_bytes":1048576}"#,
-            ],
-            "and max_bytes of dynamic_batching is 1.0 MiB",
-        ),
-        (
-            &["--dynamic_batching", "auto", "--max_bytes_in_flight", "4M"],
-            "and those of one model may take 1.0 MiB, a quarter of --max-bytes-in-flight",
-        ),
-        (
-            &[
-                "--dynamic_batching",
-                r#"{"max_batch":8,"max_bytes":"1G"}"#,
-                "--max_bytes_in_flight",
-                "4M",
-            ],
-            "and batches of all models may take 2.0 MiB, half of --max-bytes-in-flight",
-        ),
-    ] {
-        let server = Server::start_with("perceptron", flags);
-        let line = server.wait_log("dynamic_batching is off: ");
+    let of_model = "and max_bytes of dynamic_batching is 1.0 MiB";
+    let is_off = |server: &Server, name: &str, reason: &str| {
+        let line = logged(server, name, "dynamic_batching is off: ");
         assert!(
             line.contains("batches of 2 rows take about ") && line.contains(reason),
             "{line}"
         );
-        let text = shortfall(&server, "perceptron");
+        let text = shortfall(server, name);
         assert!(text.as_str().unwrap().contains(reason), "{text}");
+    };
+    is_off(&SERVER, "small", of_model);
+    is_off(&SERVER, "small_auto", of_model);
+    let mut file = Config::of(&[]);
+    for (name, batching) in [
+        ("auto", json!("auto")),
+        ("large", json!({"max_batch": 8, "max_bytes": "1G"})),
+    ] {
+        file.model(name, &model("perceptron"))["dynamic_batching"] = batching;
     }
+    let server = file.serve_with(&["--max_bytes_in_flight", "4M"]);
+    is_off(
+        &server,
+        "auto",
+        "and those of one model may take 1.0 MiB, a quarter of --max-bytes-in-flight",
+    );
+    is_off(
+        &server,
+        "large",
+        "and batches of all models may take 2.0 MiB, half of --max-bytes-in-flight",
+    );
 }
 
 #[test]
@@ -305,27 +291,23 @@ fn batches_give_their_memory_back_with_the_model() {
 
 #[test]
 fn a_request_may_have_as_many_rows_as_its_model_takes() {
-    for (name, flags, (preferred, most)) in [
-        ("perceptron", &[][..], (&[4][..], 1)),
-        ("passthrough_f32", &[], (&[4], 4)),
-        ("passthrough_f32", &["--shape", "(1:6,2)"], (&[4], 6)),
-        ("image_fixed", &[], (&[4], 4)),
+    let grpc = Grpc::connect(&SERVER);
+    for (name, most) in [
+        ("of_parts", 1),
+        ("most_of_any", 4),
+        ("most_of_six", 6),
+        ("most_of_image", 4),
     ] {
-        let server = serve_with(name, r#"{"max_batch":4}"#, flags);
-        let config = config(&Grpc::connect(&server), name);
+        let config = config(&grpc, name);
         assert_eq!(config.max_batch_size, most, "{name}");
-        assert_eq!(
-            config.dynamic_batching.unwrap().preferred_batch_size,
-            preferred
-        );
-        assert_eq!(shortfall(&server, name), Value::Null);
+        assert_eq!(config.dynamic_batching.unwrap().preferred_batch_size, [4]);
+        assert_eq!(shortfall(&SERVER, name), Value::Null);
     }
 }
 
 #[test]
 fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
-    let server = serve("unpadded", r#"{"max_batch":4,"max_delay_us":300000}"#);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
     let before = config(&grpc, "unpadded");
     assert_eq!(
         (before.max_batch_size, &before.input[0].dims[..]),
@@ -339,23 +321,23 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
         [[125.0; 4], [126.0; 4]]
     );
     let reason = "a batch of 2 rows failed although each of its requests runs alone";
-    server.wait_log(reason);
+    SERVER.wait_log(reason);
     let after = config(&grpc, "unpadded");
     assert_eq!((after.max_batch_size, after.dynamic_batching), (0, None));
     assert_eq!(after.input[0].dims, [1, 4]);
-    let json = get(&server, "/v2/models/unpadded/config").json();
+    let json = get(&SERVER, "/v2/models/unpadded/config").json();
     assert_eq!(
         (&json["max_batch_size"], &json["dynamic_batching"]),
         (&json!(0), &Value::Null)
     );
-    let text = shortfall(&server, "unpadded");
+    let text = shortfall(&SERVER, "unpadded");
     assert!(
         text.as_str()
             .unwrap()
             .starts_with(&format!("off: {reason}: ")),
         "{text}"
     );
-    let run = infer::infer(&server, infer::GRPC, &["unpadded", "--metadata"]);
+    let run = infer::infer(&SERVER, infer::GRPC, &["unpadded", "--metadata"]);
     assert!(
         run.stderr
             .contains(&format!("dynamic_batching is off: {reason}: ")),
@@ -371,17 +353,14 @@ fn batches_that_are_turned_off_later_are_no_more_in_the_configuration() {
 
 #[test]
 fn the_time_of_answers_is_measured_for_each_size() {
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":2,"max_delay_us":300000}"#,
-    );
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
+    let row = |value: f32| row("timed", &[value]);
     for _ in 0..3 {
-        let calls = [grpc.call(row(&[1.0])), grpc.call(row(&[2.0]))];
+        let calls = [grpc.call(row(1.0)), grpc.call(row(2.0))];
         assert_eq!(calls.map(|call| outputs(call.wait())), [[1.0], [2.0]]);
     }
-    assert_eq!(outputs(grpc.infer(row(&[3.0]))), [3.0]);
-    let found = statistics(&grpc, "passthrough_f32");
+    assert_eq!(outputs(grpc.infer(row(3.0))), [3.0]);
+    let found = statistics(&grpc, "timed");
     let of_sizes = found
         .batch_stats
         .iter()

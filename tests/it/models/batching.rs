@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use ovms::proto::kserve::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, cli,
+    Server, cli, eventually,
     grpc::{Call, Grpc, to_floats},
     http::get,
     infer, model,
@@ -36,16 +37,102 @@ pub(super) fn serve_with(name: &str, batching: &str, flags: &[&str]) -> Server {
     Server::start_with(name, &[&PRECISE[..], &batching, flags].concat())
 }
 
-/// Makes a request to `perceptron` of numbers that depend on its own.
-fn numbered(number: u8) -> ModelInferRequest {
-    let x: Vec<f32> = (0..16).map(|at| f32::from(number + at).sin()).collect();
-    request("perceptron", &[("x", &[1, 16], &x)])
+/// Returns the models of the shared server: name, fixture, and settings beside one infer request. Each is asked by one
+/// test.
+fn models() -> Vec<(&'static str, &'static str, Value)> {
+    let up_to = |rows: u32| json!({"dynamic_batching": {"max_batch": rows}});
+    let within = |rows: u32, delay: u32| json!({"dynamic_batching": {"max_batch": rows, "max_delay_us": delay}});
+    let limited = |rows: Value, bytes: Value| json!({"dynamic_batching": {"max_batch": rows, "max_bytes": bytes}});
+    let auto = || json!({"dynamic_batching": "auto"});
+    let also = |mut settings: Value, key: &str, value: Value| {
+        settings[key] = value;
+        settings
+    };
+    vec![
+        ("plain_rows", "two_outputs", json!({})),
+        ("rows", "two_outputs", up_to(8)),
+        ("of_shape", "dummy", json!({"shape": "(3,10)"})),
+        ("of_batch", "dummy", json!({"batch_size": 3})),
+        ("perceptron", "perceptron", up_to(8)),
+        ("reported", "perceptron", within(8, 250)),
+        ("shapes", "passthrough_f32", within(4, 400_000)),
+        (
+            "two_slots",
+            "passthrough_f32",
+            also(within(4, 400_000), "nireq", json!(2)),
+        ),
+        ("gives_way", "passthrough_f32", within(4, 1_000_000)),
+        ("several", "passthrough_f32", within(4, 400_000)),
+        ("left", "passthrough_f32", within(4, 1_000_000)),
+        ("full", "passthrough_f32", within(2, 1_000_000)),
+        ("of_parts", "perceptron", up_to(4)),
+        ("columns", "columns", up_to(2)),
+        ("cut", "cut", also(up_to(2), "shape", json!("auto"))),
+        (
+            "timed_out",
+            "dummy",
+            also(up_to(2), "inference_timeout_ms", json!(10_000)),
+        ),
+        ("strings", "passthrough_string", up_to(2)),
+        ("bag", "bag", within(4, 300_000)),
+        ("slow_bag", "slow_bag", within(2, 1_000_000)),
+        ("centered", "centered", up_to(4)),
+        ("centered_auto", "centered", auto()),
+        ("picky", "picky", up_to(4)),
+        ("picky_auto", "picky", auto()),
+        ("small", "perceptron", limited(json!(8), json!("1M"))),
+        (
+            "small_auto",
+            "perceptron",
+            limited(json!("auto"), json!(1 << 20)),
+        ),
+        ("most_of_any", "passthrough_f32", up_to(4)),
+        (
+            "most_of_six",
+            "passthrough_f32",
+            also(up_to(4), "shape", json!("(1:6,2)")),
+        ),
+        ("most_of_image", "image_fixed", up_to(4)),
+        ("unpadded", "unpadded", within(4, 300_000)),
+        ("timed", "passthrough_f32", within(2, 300_000)),
+    ]
 }
 
-/// Makes a request to `passthrough_f32`.
-pub(super) fn row(values: &[f32]) -> ModelInferRequest {
+/// The server of [`models`], with metrics and a pipeline `parts`. Batches of all have memory on any machine.
+pub(super) static SERVER: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&[]);
+    for (name, fixture, settings) in models() {
+        let entry = config.model(name, &model(fixture));
+        entry["nireq"] = json!(1);
+        for (key, value) in settings.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+    }
+    let nodes = [dl("n", "of_parts", "x=request.x", "y=y")];
+    config.pipeline("parts", "x", &nodes, "out=n.y")["demultiply_count"] = json!(-1);
+    config.serve_kept(&["--metrics_enable", "--max_bytes_in_flight", "16G"])
+});
+
+/// Waits for a line of the log about a model, and returns it.
+pub(super) fn logged(server: &Server, model: &str, text: &str) -> String {
+    let of = format!("model=\"{model}\"");
+    eventually(&format!("`{text}` of {model}"), || {
+        let log = server.log();
+        let mut lines = log.lines().filter(|line| line.contains(&of));
+        lines.find(|line| line.contains(text)).map(str::to_owned)
+    })
+}
+
+/// Makes a request to `perceptron`, under any name, of numbers that depend on its own.
+fn numbered(name: &str, number: u8) -> ModelInferRequest {
+    let x: Vec<f32> = (0..16).map(|at| f32::from(number + at).sin()).collect();
+    request(name, &[("x", &[1, 16], &x)])
+}
+
+/// Makes a request to `passthrough_f32`, under any name.
+pub(super) fn row(name: &str, values: &[f32]) -> ModelInferRequest {
     let width = i64::try_from(values.len()).unwrap();
-    request("passthrough_f32", &[("in", &[1, width], values)])
+    request(name, &[("in", &[1, width], values)])
 }
 
 pub(super) fn statistics(grpc: &Grpc, name: &str) -> ModelStatistics {
@@ -92,48 +179,41 @@ fn are_near(found: &[f32], expected: &[f32]) {
     }
 }
 
-/// Makes a request of several rows to `two_outputs`.
-fn rows(rows: u8) -> ModelInferRequest {
+/// Makes a request of several rows to `two_outputs`, under any name.
+fn rows(name: &str, rows: u8) -> ModelInferRequest {
     let values = vec![1.0; 4 * usize::from(rows)];
-    request("two_outputs", &[("x", &[rows.into(), 4], &values)])
+    request(name, &[("x", &[rows.into(), 4], &values)])
 }
 
 #[test]
 fn statistics_count_rows_where_the_model_has_them() {
-    for flags in [&[][..], &["--dynamic_batching", r#"{"max_batch":8}"#]] {
-        let flags = [&PRECISE[..], &["--metrics_enable"], flags].concat();
-        let server = Server::start_with("two_outputs", &flags);
-        let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
+    for (name, has_batches) in [("plain_rows", false), ("rows", true)] {
         for number in [1, 3, 9, 3] {
-            grpc.answered(rows(number));
+            grpc.answered(rows(name, number));
         }
-        let found = statistics(&grpc, "two_outputs");
+        let found = statistics(&grpc, name);
         assert_eq!((found.inference_count, found.execution_count), (16, 4));
         let success = found.inference_stats.unwrap().success.unwrap();
         assert_eq!(success.count, 4);
-        assert_eq!(sizes(&grpc, "two_outputs"), [(1, 1), (3, 2), (9, 1)]);
-        let page = get(&server, "/metrics").text();
-        let sum = "ovms_batch_size_sum{name=\"two_outputs\",version=\"1\"} 16\n";
-        assert_eq!(page.contains(sum), flags.len() > 5, "{page}");
+        assert_eq!(sizes(&grpc, name), [(1, 1), (3, 2), (9, 1)]);
+        let page = get(&SERVER, "/metrics").text();
+        let sum = format!("ovms_batch_size_sum{{name=\"{name}\",version=\"1\"}} 16\n");
+        assert_eq!(page.contains(&sum), has_batches, "{page}");
     }
-    // Lists of numbers are no rows, nor is a first dimension of a fixed length.
-    let server = Server::start_with("dummy", &["--shape", "(3,10)"]);
-    let grpc = Grpc::connect(&server);
-    grpc.answered(request("dummy", &[("b", &[3, 10], &[0.0; 30])]));
-    assert_eq!(statistics(&grpc, "dummy").inference_count, 1);
-    // It is one by the setting.
-    let server = Server::start_with("dummy", &["--batch_size", "3"]);
-    let grpc = Grpc::connect(&server);
-    grpc.answered(request("dummy", &[("b", &[3, 10], &[0.0; 30])]));
-    assert_eq!(statistics(&grpc, "dummy").inference_count, 3);
+    // Lists of numbers are no rows, nor is a first dimension of a fixed length; it is one by the setting.
+    for (name, count) in [("of_shape", 1), ("of_batch", 3)] {
+        grpc.answered(request(name, &[("b", &[3, 10], &[0.0; 30])]));
+        assert_eq!(statistics(&grpc, name).inference_count, count, "{name}");
+    }
 }
 
 #[test]
 fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
     const REQUESTS: u8 = 24;
-    let server = serve_with("perceptron", r#"{"max_batch":8}"#, &["--metrics_enable"]);
-    server.wait_log("up to 8 rows run as one inference");
-    let grpc = Grpc::connect(&server);
+    logged(&SERVER, "perceptron", "up to 8 rows run as one inference");
+    let grpc = Grpc::connect(&SERVER);
+    let numbered = |number| numbered("perceptron", number);
     let alone: Vec<_> = (0..REQUESTS)
         .map(|number| outputs(grpc.infer(numbered(number))))
         .collect();
@@ -152,7 +232,7 @@ fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
     let rows: u64 = sizes.iter().map(|(size, count)| size * count).sum();
     assert_eq!(rows, found.inference_count);
     assert!(sizes.iter().all(|(size, _)| *size <= 8), "{sizes:?}");
-    let page = get(&server, "/metrics").text();
+    let page = get(&SERVER, "/metrics").text();
     let sample = |suffix: &str, value: u64| {
         let line = format!("ovms_batch_size{suffix} {value}\n");
         assert!(page.contains(&line), "{line}{page}");
@@ -168,29 +248,28 @@ fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
 
 #[test]
 fn batches_are_reported_in_tritons_form() {
-    let server = serve("perceptron", r#"{"max_batch":8,"max_delay_us":250}"#);
-    let config = config(&Grpc::connect(&server), "perceptron");
+    let config = config(&Grpc::connect(&SERVER), "reported");
     assert_eq!(config.max_batch_size, 1, "rows of a request");
     assert_eq!(config.input[0].dims, [16], "of a row");
     assert_eq!(config.output[0].dims, [8]);
     let batching = config.dynamic_batching.unwrap();
     assert_eq!(batching.preferred_batch_size, [2, 8]);
     assert_eq!(batching.max_queue_delay_microseconds, 250);
-    let json = get(&server, "/v2/models/perceptron/config").json();
+    let json = get(&SERVER, "/v2/models/reported/config").json();
     assert_eq!(
         json["dynamic_batching"],
         json!({"preferred_batch_size": [2, 8], "max_queue_delay_microseconds": 250})
     );
     for api in [infer::GRPC, infer::REST] {
-        let run = infer::infer(&server, api, &["perceptron", "--metadata"]);
+        let run = infer::infer(&SERVER, api, &["reported", "--metadata"]);
         let note =
             "Queued requests run in batches of 2, 8 rows; a request waits up to 250 µs for others";
         assert!(run.stderr.contains(note), "{}", run.stderr);
     }
     let run = infer::infer(
-        &server,
+        &SERVER,
         infer::GRPC,
-        &["perceptron", "--metadata", "--output=json"],
+        &["reported", "--metadata", "--output=json"],
     );
     let found: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(
@@ -201,13 +280,10 @@ fn batches_are_reported_in_tritons_form() {
 
 #[test]
 fn requests_of_different_shapes_are_not_mixed() {
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":4,"max_delay_us":400000}"#,
-    );
-    let grpc = Grpc::connect(&server);
-    let ask = |grpc: &Grpc, rows: &[&[f32]]| {
-        let calls = rows.iter().map(|values| (*values, grpc.call(row(values))));
+    let grpc = Grpc::connect(&SERVER);
+    let ask = |name: &str, rows: &[&[f32]]| {
+        let rows = rows.iter();
+        let calls = rows.map(|values| (*values, grpc.call(row(name, values))));
         let calls: Vec<_> = calls.collect();
         for (values, call) in calls {
             let answer = call.wait().unwrap();
@@ -216,16 +292,10 @@ fn requests_of_different_shapes_are_not_mixed() {
             assert_eq!(answer.outputs[0].shape, [1, width]);
         }
     };
-    ask(&grpc, &[&[1.0; 2], &[3.0; 2], &[5.0; 2]]);
-    ask(&grpc, &[&[2.0; 3], &[4.0; 3]]);
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 1), (3, 1)]);
+    ask("shapes", &[&[1.0; 2], &[3.0; 2], &[5.0; 2]]);
+    ask("shapes", &[&[2.0; 3], &[4.0; 3]]);
+    assert_eq!(sizes(&grpc, "shapes"), [(2, 1), (3, 1)]);
     // Each of two shapes has an infer request, and a batch, of its own.
-    let two = serve_with(
-        "passthrough_f32",
-        r#"{"max_batch":4,"max_delay_us":400000}"#,
-        &["--nireq", "2"],
-    );
-    let grpc = Grpc::connect(&two);
     // One gives way to a request that comes before the other is open, as on a busy machine: not each time.
     let count = |all: &[(u64, u64)], rows| {
         let mut of_rows = all.iter().filter(|(of, _)| *of == rows);
@@ -234,10 +304,10 @@ fn requests_of_different_shapes_are_not_mixed() {
     let mut before = Vec::new();
     for round in 1.. {
         ask(
-            &grpc,
+            "two_slots",
             &[&[1.0; 2], &[2.0; 3], &[3.0; 2], &[4.0; 3], &[5.0; 2]],
         );
-        let all = sizes(&grpc, "passthrough_f32");
+        let all = sizes(&grpc, "two_slots");
         let ran = [1, 2, 3].map(|rows| count(&all, rows) - count(&before, rows));
         if ran == [0, 1, 1] {
             break;
@@ -252,15 +322,11 @@ fn requests_of_different_shapes_are_not_mixed() {
 fn a_batch_that_waits_for_rows_gives_way_to_a_request_that_cannot_join_it() {
     const ROUNDS: u32 = 3;
     const DELAY: Duration = Duration::from_secs(1);
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":4,"max_delay_us":1000000}"#,
-    );
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
     let ask = |rows: u8, values: &[f32]| {
         let width = i64::try_from(values.len()).unwrap() / i64::from(rows);
         grpc.call(request(
-            "passthrough_f32",
+            "gives_way",
             &[("in", &[rows.into(), width], values)],
         ))
     };
@@ -289,37 +355,29 @@ fn a_batch_that_waits_for_rows_gives_way_to_a_request_that_cannot_join_it() {
 
 #[test]
 fn requests_of_several_rows_have_them_back() {
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":4,"max_delay_us":400000}"#,
-    );
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
     let ask = |values: &[f32]| {
         let rows = i64::try_from(values.len() / 2).unwrap();
-        grpc.call(request("passthrough_f32", &[("in", &[rows, 2], values)]))
+        grpc.call(request("several", &[("in", &[rows, 2], values)]))
     };
     let (one, three) = ([1.0, 2.0], [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     let calls = [ask(&three), ask(&one)];
     let answers = calls.map(|call| outputs(call.wait()));
     assert_eq!(answers, [three.to_vec(), one.to_vec()]);
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(4, 1)]);
+    assert_eq!(sizes(&grpc, "several"), [(4, 1)]);
     let many: Vec<f32> = (0..12_u8).map(f32::from).collect();
     assert_eq!(outputs(ask(&many).wait()), many, "more than a batch has");
 }
 
 #[test]
 fn clients_that_leave_and_deadlines_that_pass_are_in_no_batch() {
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":4,"max_delay_us":1000000}"#,
-    );
-    let grpc = Grpc::connect(&server);
-    let first = grpc.call(row(&[1.0]));
+    let grpc = Grpc::connect(&SERVER);
+    let first = grpc.call(row("left", &[1.0]));
     grpc.round_trip();
-    let left = grpc.call(row(&[2.0]));
+    let left = grpc.call(row("left", &[2.0]));
     grpc.round_trip();
     drop(left);
-    let mut late = row(&[3.0]);
+    let mut late = row("left", &[3.0]);
     let limit = InferParameter {
         parameter_choice: Some(ParameterChoice::Int64Param(100_000)),
     };
@@ -327,39 +385,32 @@ fn clients_that_leave_and_deadlines_that_pass_are_in_no_batch() {
     let refused = grpc.refused(late);
     assert!(refused.starts_with("DeadlineExceeded"), "{refused}");
     assert!(!first.is_answered());
-    let last = grpc.call(row(&[4.0]));
+    let last = grpc.call(row("left", &[4.0]));
     assert_eq!(outputs(first.wait()), [1.0]);
     assert_eq!(outputs(last.wait()), [4.0]);
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 1)]);
+    assert_eq!(sizes(&grpc, "left"), [(2, 1)]);
 }
 
 #[test]
 fn a_full_batch_does_not_wait_for_its_delay() {
-    let server = serve(
-        "passthrough_f32",
-        r#"{"max_batch":2,"max_delay_us":1000000}"#,
-    );
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&SERVER);
     let begun = Instant::now();
     for _ in 0..4 {
-        let calls = [grpc.call(row(&[1.0])), grpc.call(row(&[2.0]))];
+        let calls = [
+            grpc.call(row("full", &[1.0])),
+            grpc.call(row("full", &[2.0])),
+        ];
         assert_eq!(calls.map(|call| outputs(call.wait())), [[1.0], [2.0]]);
     }
     assert!(begun.elapsed() < Duration::from_secs(3));
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(2, 4)]);
+    assert_eq!(sizes(&grpc, "full"), [(2, 4)]);
 }
 
 #[test]
 fn parts_of_a_pipeline_run_together() {
-    let mut config = Config::of(&[]);
-    let entry = config.model("perceptron", &model("perceptron"));
-    entry["nireq"] = json!(1);
-    entry["dynamic_batching"] = json!({"max_batch": 4});
-    let nodes = [dl("n", "perceptron", "x=request.x", "y=y")];
-    config.pipeline("parts", "x", &nodes, "out=n.y")["demultiply_count"] = json!(-1);
-    let server = config.serve();
-    let grpc = Grpc::connect(&server);
-    let rows: Vec<ModelInferRequest> = (0..12).map(numbered).collect();
+    let grpc = Grpc::connect(&SERVER);
+    let rows = (0..12).map(|number| numbered("of_parts", number));
+    let rows: Vec<ModelInferRequest> = rows.collect();
     let alone: Vec<f32> = rows
         .iter()
         .flat_map(|row| outputs(grpc.infer(row.clone())))
@@ -371,7 +422,7 @@ fn parts_of_a_pipeline_run_together() {
     let mut all = request("parts", &[("x", &[12, 1, 16], &[])]);
     all.raw_input_contents = vec![data.into()];
     are_near(&outputs(grpc.infer(all)), &alone);
-    let found = statistics(&grpc, "perceptron");
+    let found = statistics(&grpc, "of_parts");
     assert_eq!(found.inference_count, 24);
     assert!(found.execution_count <= 12 + 6, "{found:?}");
 }
@@ -435,6 +486,7 @@ fn auto_measures_once_and_stores_the_outcome_beside_the_compiled_models() {
         measured.contains(&format!(" s; kept: {kept}")),
         "{measured}"
     );
+    let numbered = |number| numbered("perceptron", number);
     let calls: Vec<Call<'_>> = (0..8).map(|it| grpc.call(numbered(it))).collect();
     let answers: Vec<_> = calls.into_iter().map(|call| outputs(call.wait())).collect();
     for (number, answer) in (0..).zip(answers) {
@@ -499,33 +551,20 @@ fn models_that_load_together_are_measured_one_after_the_other() {
 
 #[test]
 fn models_that_have_no_batch_run_requests_one_by_one_and_say_why() {
-    const CASES: [(&str, &[&str], &str); 4] = [
+    const CASES: [(&str, &str); 4] = [
         (
             "columns",
-            &[],
             "an input has no first dimension of length 1, or open for 2",
         ),
-        (
-            "cut",
-            &["--shape", "auto"],
-            "the shape or the batch size is auto",
-        ),
-        (
-            "dummy",
-            &["--inference_timeout_ms", "10000"],
-            "inference_timeout_ms is set",
-        ),
-        (
-            "passthrough_string",
-            &[],
-            "has no row for each request of a batch",
-        ),
+        ("cut", "the shape or the batch size is auto"),
+        ("timed_out", "inference_timeout_ms is set"),
+        ("strings", "has no row for each request of a batch"),
     ];
-    for (name, flags, reason) in CASES {
-        let server = serve_with(name, r#"{"max_batch":2}"#, flags);
-        let line = server.wait_log("dynamic_batching is off");
+    let grpc = Grpc::connect(&SERVER);
+    for (name, reason) in CASES {
+        let line = logged(&SERVER, name, "dynamic_batching is off");
         assert!(line.contains(reason), "{name}: {line}");
-        let config = config(&Grpc::connect(&server), name);
+        let config = config(&grpc, name);
         assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
     }
 }

@@ -47,12 +47,32 @@ fn echo_all(server: &Server) {
     }
 }
 
+/// Sends strings with the number of those that are to come back.
+fn slice(server: &Server) {
+    let texts: Vec<String> = (0..50).map(|index| format!("{index}").repeat(20)).collect();
+    for stop in [3, 50, 1, 50, 7] {
+        let body = json!({"inputs": [
+            {"name": "in", "datatype": "BYTES", "shape": [50], "data": texts},
+            {"name": "stop", "datatype": "INT64", "shape": [1], "data": [stop]},
+        ]});
+        let body = body.to_string();
+        let answer = post(server, "/v2/models/sliced/infer", body.as_bytes()).json();
+        assert_eq!(
+            answer["outputs"][0]["data"],
+            json!(texts[..stop]),
+            "{answer}"
+        );
+    }
+}
+
 #[test]
 fn strings_that_are_copied_by_address_end_no_server() {
     let root = repository::folder();
     let model = root.path().join("text");
     ir::copied_strings(&model);
+    ir::sliced_strings(&root.path().join("sliced"));
     let mut server = serve(root.path());
+    slice(&server);
     echo_all(&server);
     // Another version takes its place.
     repository::copy(&model.join("1"), &root.path().join("text/2.tmp"));
@@ -71,33 +91,6 @@ fn strings_that_are_copied_by_address_end_no_server() {
     fs::rename(root.path().join("text.gone"), &model).unwrap();
     eventually("the model is back", || status(2).then_some(()));
     echo_all(&server);
-    server.signal("TERM");
-    assert!(server.wait().success(), "{}", server.log());
-}
-
-#[test]
-fn strings_of_which_an_input_says_how_many_end_no_server() {
-    let root = repository::folder();
-    ir::sliced_strings(&root.path().join("text"));
-    let mut server = serve(root.path());
-    let texts: Vec<String> = (0..50).map(|index| format!("{index}").repeat(20)).collect();
-    for stop in [3, 50, 1, 50, 7] {
-        let body = json!({"inputs": [
-            {"name": "in", "datatype": "BYTES", "shape": [50], "data": texts},
-            {"name": "stop", "datatype": "INT64", "shape": [1], "data": [stop]},
-        ]});
-        let answer = post(
-            &server,
-            "/v2/models/text/infer",
-            body.to_string().as_bytes(),
-        );
-        let answer = answer.json();
-        assert_eq!(
-            answer["outputs"][0]["data"],
-            json!(texts[..stop]),
-            "{answer}"
-        );
-    }
     server.signal("TERM");
     assert!(server.wait().success(), "{}", server.log());
 }

@@ -2,10 +2,15 @@
 
 use std::{io::Read as _, thread::sleep, time::Duration};
 
+use ovms::proto::kserve::ModelInferRequest;
+use serde_json::json;
+
 use crate::support::{
     Server, busy, eventually,
     grpc::{Call, Grpc},
     http::{Answer, JSON_LENGTH, connect, exchange, get, head, send},
+    model,
+    pipelines::Config,
     thread,
 };
 
@@ -20,7 +25,7 @@ fn first_answered<'a>(mut calls: Vec<Call<'a>>) -> (Call<'a>, Vec<Call<'a>>) {
 }
 
 #[test]
-fn one_runs_one_waits_and_the_third_is_refused() {
+fn one_runs_one_waits_and_the_third_is_refused_until_one_leaves() {
     let server = busy::serve(&["--max_queued_requests", "1"]);
     let grpc = Grpc::connect(&server);
     let steps = busy::SECONDS;
@@ -34,51 +39,8 @@ fn one_runs_one_waits_and_the_third_is_refused() {
     insta::assert_snapshot!(status.message(), @"Server is overloaded - infer requests: 1, all busy; requests waiting: 1, the most allowed; try again later");
     busy::check(steps, &runs.wait());
     busy::check(1, &waiting.remove(0).wait());
-}
 
-#[test]
-fn without_a_queue_the_second_is_refused_over_rest_too() {
-    let server = busy::serve(&["--max_queued_requests", "0"]);
-    let grpc = Grpc::connect(&server);
-    let runs = busy::running(&server, &grpc, busy::SECONDS);
-    insta::assert_snapshot!(post(&server, 1).error(), @"503: Server is overloaded - infer requests: 1, all busy; requests waiting: 0, the most allowed; try again later");
-    assert!(!runs.is_answered());
-    busy::check(busy::SECONDS, &runs.wait());
-    assert_eq!(post(&server, 1).status, 200);
-}
-
-fn post(server: &Server, steps: i64) -> Answer {
-    let (length, body) = busy::body(steps);
-    send(server, "POST", INFER, &[(JSON_LENGTH, &length)], &body)
-}
-
-#[test]
-fn two_slots_take_two_at_once() {
-    let server = busy::serve(&[
-        "--nireq",
-        "2",
-        "--max_queued_requests",
-        "0",
-        "--plugin_config",
-        // Without a stream for each slot the plugin itself runs one after the other.
-        r#"{"INFERENCE_PRECISION_HINT":"f32","NUM_STREAMS":2,"INFERENCE_NUM_THREADS":2}"#,
-    ]);
-    let grpc = Grpc::connect(&server);
-    let steps = busy::SECONDS;
-    let calls = (0..3).map(|_| grpc.call(busy::request(steps))).collect();
-    let (refused, both) = first_answered(calls);
-    let status = refused.wait().unwrap_err();
-    insta::assert_snapshot!(status.message(), @"Server is overloaded - infer requests: 2, all busy; requests waiting: 0, the most allowed; try again later");
-    assert!(both.iter().all(|call| !call.is_answered()));
-    for call in both {
-        busy::check(steps, &call.wait());
-    }
-}
-
-#[test]
-fn the_place_of_a_client_that_leaves_the_queue_is_free_again() {
-    let server = busy::serve(&["--max_queued_requests", "1"]);
-    let grpc = Grpc::connect(&server);
+    // The place of a client that leaves the queue is free again.
     let steps = 3 * busy::SECONDS;
     let runs = busy::running(&server, &grpc, steps);
     let others = vec![grpc.call(busy::request(1)), grpc.call(busy::request(1))];
@@ -95,6 +57,50 @@ fn the_place_of_a_client_that_leaves_the_queue_is_free_again() {
     assert!(!runs.is_answered());
     busy::check(steps, &runs.wait());
     busy::check(2, &next.wait());
+}
+
+#[test]
+fn without_a_queue_slots_take_one_each_and_the_next_is_refused() {
+    let mut config = Config::of(&[]);
+    for (name, slots, plugin) in [
+        ("busy", 1, busy::PLUGIN_CONFIG),
+        // Without a stream for each slot the plugin itself runs one after the other.
+        (
+            "two_slots",
+            2,
+            r#"{"INFERENCE_PRECISION_HINT":"f32","NUM_STREAMS":2,"INFERENCE_NUM_THREADS":2}"#,
+        ),
+    ] {
+        let entry = config.model(name, &model("busy"));
+        entry["nireq"] = json!(slots);
+        entry["plugin_config"] = serde_json::from_str(plugin).unwrap();
+    }
+    let server = config.serve_with(&["--max_queued_requests", "0"]);
+    let grpc = Grpc::connect(&server);
+    let steps = busy::SECONDS;
+    let runs = busy::running(&server, &grpc, steps);
+    insta::assert_snapshot!(post(&server, 1).error(), @"503: Server is overloaded - infer requests: 1, all busy; requests waiting: 0, the most allowed; try again later");
+    assert!(!runs.is_answered());
+    busy::check(steps, &runs.wait());
+    assert_eq!(post(&server, 1).status, 200);
+
+    let ask = || ModelInferRequest {
+        model_name: "two_slots".to_owned(),
+        ..busy::request(steps)
+    };
+    let calls = (0..3).map(|_| grpc.call(ask())).collect();
+    let (refused, both) = first_answered(calls);
+    let status = refused.wait().unwrap_err();
+    insta::assert_snapshot!(status.message(), @"Server is overloaded - infer requests: 2, all busy; requests waiting: 0, the most allowed; try again later");
+    assert!(both.iter().all(|call| !call.is_answered()));
+    for call in both {
+        busy::check(steps, &call.wait());
+    }
+}
+
+fn post(server: &Server, steps: i64) -> Answer {
+    let (length, body) = busy::body(steps);
+    send(server, "POST", INFER, &[(JSON_LENGTH, &length)], &body)
 }
 
 #[test]
@@ -139,10 +145,10 @@ fn a_connection_above_the_limit_waits_until_another_one_closes() {
 
 #[test]
 fn many_connections_at_once_are_all_served() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let clients: Vec<_> = (0..50)
         .map(|_| {
-            let mut stream = connect(&server);
+            let mut stream = connect(server);
             thread(move || {
                 let request = head("GET", "/v2/models/dummy", 0, &[]);
                 (0..20).all(|_| exchange(&mut stream, &request, b"").status == 200)
@@ -152,5 +158,5 @@ fn many_connections_at_once_are_all_served() {
     for client in clients {
         assert!(client.join().unwrap());
     }
-    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+    assert_eq!(get(server, "/v2/health/ready").status, 200);
 }

@@ -3,8 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
 use crate::support::{
     Server,
     grpc::{Grpc, dummy},
@@ -15,18 +13,12 @@ use crate::support::{
 const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
-/// Starts a server that loads forever; returns it with its repository.
-fn loading(wait_seconds: &str) -> (Server, TempDir) {
-    let root = repository::endless();
-    let flags = ["--loading_wait_seconds", wait_seconds];
-    let server = Server::begin("dummy", root.path(), &flags);
-    server.wait_log("loading");
-    (server, root)
-}
-
 #[test]
-fn inference_waits_for_the_version_and_then_says_so() {
-    let (server, _root) = loading("1");
+fn inference_waits_for_the_version_and_a_signal_does_not() {
+    let root = repository::endless();
+    let flags = ["--loading_wait_seconds", "1"];
+    let mut server = Server::begin("dummy", root.path(), &flags);
+    server.wait_log("loading");
     let grpc = Grpc::connect(&server);
     let mut request = dummy();
     request.model_version = "1".to_owned();
@@ -42,11 +34,7 @@ fn inference_waits_for_the_version_and_then_says_so() {
         assert!(refused.ends_with("is not loaded yet"), "{refused}");
         assert!(waited >= Duration::from_secs(1), "{waited:?}");
     }
-}
-
-#[test]
-fn a_signal_ends_the_server_within_its_load() {
-    let (mut server, _root) = loading("0");
+    drop(grpc);
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0), "{}", server.log());
 }

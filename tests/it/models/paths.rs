@@ -58,12 +58,22 @@ fn a_file_is_served_under_its_name_for_this_machine() {
 }
 
 #[test]
-fn several_paths_and_flags_may_be_mixed() {
+fn several_paths_and_flags_may_be_mixed_and_what_cannot_be_loaded_leaves_the_others() {
     let folder = models();
-    let args = ["adder.xml", "--target_device", "CPU", "./all/dummy/"];
-    let server = serve(folder.path(), &args);
+    fs::write(folder.path().join("broken.onnx"), "no model").unwrap();
+    let paths = ["broken.onnx", "adder.xml"];
+    let more = ["--target_device", "CPU", "./all/dummy/"];
+    let server = serve(folder.path(), &[&paths[..], &more].concat());
     assert!(is_ready(&server, "adder") && is_ready(&server, "dummy"));
     assert!(!is_ready(&server, "scalar"));
+    let run = cli::run(
+        cli::command()
+            .current_dir(folder.path())
+            .args(["serve", "broken.onnx"])
+            .args(on(free_ports())),
+    );
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("`broken`"), "{}", run.stderr);
 }
 
 #[test]
@@ -166,22 +176,6 @@ fn the_configuration_file_of_a_graph_brings_its_models() {
 fn status_of_dummy(server: &Server) -> u16 {
     let body = br#"{"inputs": [[0,1,2,3,4,5,6,7,8,9]]}"#;
     post(server, "/v1/models/dummy:predict", body).status
-}
-
-#[test]
-fn what_cannot_be_loaded_leaves_the_others() {
-    let folder = models();
-    fs::write(folder.path().join("broken.onnx"), "no model").unwrap();
-    let server = serve(folder.path(), &["broken.onnx", "adder.xml"]);
-    assert!(is_ready(&server, "adder"));
-    let run = cli::run(
-        cli::command()
-            .current_dir(folder.path())
-            .args(["serve", "broken.onnx"])
-            .args(on(free_ports())),
-    );
-    assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains("`broken`"), "{}", run.stderr);
 }
 
 /// Copies fixture models to a folder `all`, each under its own name.
@@ -289,64 +283,54 @@ fn a_file_of_triton_gives_its_model_sequences() {
 }
 
 #[test]
-fn a_file_of_triton_names_the_model_file() {
+fn a_file_of_triton_names_the_model_file_and_says_which_versions_are_served() {
     let folder = several(&["dummy", "add"]);
-    let of_add = folder.path().join("all/add");
-    let write = |name: &str| {
+    let [of_dummy, of_add] = ["dummy", "add"].map(|name| folder.path().join("all").join(name));
+    for version in ["2", "3"] {
+        repository::copy(&of_dummy.join("1"), &of_dummy.join(version));
+    }
+    let other = model("dummy_onnx").join("1/model.onnx");
+    fs::copy(other, of_add.join("1/other.onnx")).unwrap();
+    let policy = |text: &str| {
+        let text = format!("version_policy {{ {text} }}");
+        fs::write(of_dummy.join("config.pbtxt"), text).unwrap();
+    };
+    let name = |name: &str| {
         let text = format!("default_model_filename: \"{name}\"");
         fs::write(of_add.join("config.pbtxt"), text).unwrap();
     };
-    let other = model("dummy_onnx").join("1/model.onnx");
-    fs::copy(other, of_add.join("1/other.onnx")).unwrap();
-    write("missing.onnx");
-    let server = serve(
-        folder.path(),
-        &["all", "--file_system_poll_wait_seconds", "1"],
-    );
+    policy("specific { versions: [ 1, 3 ] }");
+    name("missing.onnx");
+    let watch = ["all", "--file_system_poll_wait_seconds", "1"];
+    let server = serve(folder.path(), &watch);
     let line = server.wait_log("cannot load version 1 of model `add`: ");
     assert!(
         line.contains("default_model_filename of config.pbtxt is missing.onnx"),
         "{line}"
     );
     assert!(!is_ready(&server, "add") && is_ready(&server, "dummy"));
-    write("other.onnx");
+    name("other.onnx");
     eventually("the model is served", || {
         is_ready(&server, "add").then_some(())
     });
     // Not the IR beside it, which has two.
     let inputs = get(&server, "/v2/models/add").json()["inputs"].clone();
     assert_eq!(inputs.as_array().unwrap().len(), 1, "{inputs}");
-    assert!(!server.log().contains("ignored settings"));
-}
 
-#[test]
-fn a_file_of_triton_says_which_versions_are_served() {
-    let folder = several(&["dummy", "add"]);
-    let of_dummy = folder.path().join("all/dummy");
-    for version in ["2", "3"] {
-        repository::copy(&of_dummy.join("1"), &of_dummy.join(version));
-    }
-    let write = |text: &str| {
-        let text = format!("version_policy {{ {text} }}");
-        fs::write(of_dummy.join("config.pbtxt"), text).unwrap();
-    };
-    write("specific { versions: [ 1, 3 ] }");
-    let watch = ["all", "--file_system_poll_wait_seconds", "1"];
-    let server = serve(folder.path(), &watch);
     let served = || [1, 2, 3].map(|it| is_ready(&server, &format!("dummy/versions/{it}")));
     assert_eq!(served(), [true, false, true]);
-    write("all { }");
+    policy("all { }");
     eventually("all versions are served", || {
         (served() == [true; 3]).then_some(())
     });
     // What serves goes on as it is.
-    write("newest { }");
+    policy("newest { }");
     eventually("the error is reported", || {
         let status = get(&server, "/v1/models/dummy").text();
         status.contains("config.pbtxt:1:18: ").then_some(())
     });
     assert_eq!(served(), [true; 3]);
-    write("latest { num_versions: 2 }");
+    policy("latest { num_versions: 2 }");
     eventually("the first is retired", || {
         (served() == [false, true, true]).then_some(())
     });

@@ -131,33 +131,31 @@ fn ones(server: &Server, name: &str, shape: &[usize]) -> String {
 }
 
 #[test]
-fn the_watcher_passes_over_garbage_and_sees_another_file() {
-    let file = File::new(&json!([dummy("first")]));
-    let server = file.serve_with(&[]);
-    fs::write(file.path(), "{\"model_config_list\": [").unwrap();
-    server.wait_log("the configuration file");
-    assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
-    file.write(&json!([dummy("second")]));
-    wait_config(&server, &["first 1 END OK", "second 1 AVAILABLE OK"]);
-}
-
-#[test]
-fn a_file_that_is_as_it_was_before_garbage_is_reported() {
+fn the_watcher_passes_over_garbage_and_sees_the_same_file_and_another() {
     let file = File::new(&json!([dummy("first")]));
     let server = file.serve_with(&["--metrics_enable"]);
     let good = fs::read_to_string(file.path()).unwrap();
-    fs::write(file.path(), "{\"model_config_list\": [").unwrap();
+    let spoil = || fs::write(file.path(), "{\"model_config_list\": [").unwrap();
+    let is_reported = || get(&server, "/v2").text().contains("reload_failure");
+    spoil();
     server.wait_log("the configuration file");
+    assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
     fs::write(file.path(), good).unwrap();
     server.wait_log("the configuration can be read again");
-    assert!(!get(&server, "/v2").text().contains("reload_failure"));
+    assert!(!is_reported());
     let metrics = get(&server, "/metrics").text();
     assert!(
         metrics.contains(r#"ovms_reloads{result="success"} 1"#),
         "{metrics}"
     );
+    spoil();
+    eventually("the error is reported", || is_reported().then_some(()));
+    assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
+    file.write(&json!([dummy("second")]));
+    wait_config(&server, &["first 1 END OK", "second 1 AVAILABLE OK"]);
     server.signal("TERM");
     server.wait_log(" stopped");
+    // Another file is read, which says so itself.
     let log = server.log();
     assert_eq!(log.matches("can be read again").count(), 1, "{log}");
 }

@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use super::reload_versions::{root, server};
 use crate::support::{
     Server, cli, eventually,
     http::{get, post},
-    model, repository,
+    model,
+    pipelines::Config,
+    repository,
 };
 
 /// Serves a repository as model `m` with more flags.
@@ -15,20 +18,21 @@ fn serve(root: &std::path::Path, flags: &[&str]) -> Server {
     server
 }
 
-/// Returns `version state` of every version.
-fn index(server: &Server) -> Vec<String> {
+/// Returns `version state` of every version of a model.
+fn index(server: &Server, name: &str) -> Vec<String> {
     let answer = post(server, "/v2/repository/index", b"{}").json();
     let entries = answer.as_array().unwrap().iter();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     entries
+        .filter(|entry| entry["name"] == name)
         .map(|entry| format!("{} {}", text(&entry["version"]), text(&entry["state"])))
         .collect()
 }
 
-/// Waits until the index is as expected.
-fn wait_index(server: &Server, expected: &[&str]) {
+/// Waits until the index of a model of the shared server is as expected.
+fn wait_index(name: &str, expected: &[&str]) {
     eventually(&format!("{expected:?}"), || {
-        (index(server) == expected).then_some(())
+        (index(server(), name) == expected).then_some(())
     });
 }
 
@@ -42,72 +46,68 @@ fn count(server: &Server, text: &str) -> usize {
     server.log().matches(text).count()
 }
 
-/// Flags of a server without a watcher.
-const ASKED: [&str; 2] = ["--file_system_poll_wait_seconds", "0"];
-
 #[test]
 fn a_version_is_loaded_once_its_folder_is_renamed_into_place() {
-    let root = repository::of(&[("1", "dummy")]);
-    let server = serve(root.path(), &[]);
-    let copied = root.path().join("3.tmp");
+    let root = root("copied");
+    let copied = root.join("3.tmp");
     repository::copy(&model("dummy").join("1"), &copied);
-    let line = server.wait_log("3.tmp");
+    let line = server().wait_log("3.tmp");
     assert!(
         line.contains("must be named by the number alone: `3`"),
         "{line}"
     );
-    look(&server);
-    look(&server);
-    assert_eq!(index(&server), ["1 READY"]);
-    fs::rename(copied, root.path().join("3")).unwrap();
-    wait_index(&server, &["1 UNAVAILABLE", "3 READY"]);
+    look(server());
+    look(server());
+    assert_eq!(index(server(), "copied"), ["1 READY"]);
+    fs::rename(copied, root.join("3")).unwrap();
+    wait_index("copied", &["1 UNAVAILABLE", "3 READY"]);
 }
 
 #[test]
 fn a_version_whose_folder_is_renamed_away_is_served_no_longer() {
-    let root = repository::of(&[("1", "dummy"), ("2", "dummy")]);
-    let server = serve(root.path(), &[]);
-    assert_eq!(index(&server), ["2 READY"]);
-    fs::rename(root.path().join("2"), root.path().join("2.bak")).unwrap();
-    wait_index(&server, &["1 READY", "2 UNAVAILABLE"]);
-    fs::rename(root.path().join("2.bak"), root.path().join("2")).unwrap();
-    wait_index(&server, &["1 UNAVAILABLE", "2 READY"]);
+    let root = root("renamed");
+    assert_eq!(index(server(), "renamed"), ["2 READY"]);
+    fs::rename(root.join("2"), root.join("2.bak")).unwrap();
+    wait_index("renamed", &["1 READY", "2 UNAVAILABLE"]);
+    fs::rename(root.join("2.bak"), root.join("2")).unwrap();
+    wait_index("renamed", &["1 UNAVAILABLE", "2 READY"]);
 }
 
 #[test]
-fn of_two_folders_of_a_number_the_plain_one_is_served() {
-    let root = repository::of(&[("007", "scalar")]);
-    let server = serve(root.path(), &ASKED);
-    assert_eq!(index(&server), ["7 READY"]);
+fn of_two_folders_of_a_number_the_plain_one_is_served_and_others_are_reported_of_once() {
+    let (root, others) = (
+        repository::of(&[("007", "scalar")]),
+        repository::of(&[("1", "dummy")]),
+    );
+    let old = others.path().join("old");
+    for name in ["old", ".git", "..data"] {
+        fs::create_dir(others.path().join(name)).unwrap();
+    }
+    let mut config = Config::of(&[]);
+    config.model("m", root.path());
+    config.model("others", others.path());
+    let server = config.serve();
+    assert_eq!(index(&server, "m"), ["7 READY"]);
     repository::copy(&model("dummy").join("1"), &root.path().join("7"));
     look(&server);
     let line = server.wait_log("ignoring another folder of version 7; the one named `7` is served");
     assert!(line.ends_with("/007"), "{line}");
-    let metadata = crate::support::http::get(&server, "/v2/models/m").json();
+    let metadata = get(&server, "/v2/models/m").json();
     assert_eq!(metadata["inputs"][0]["name"], "b");
-}
 
-#[test]
-fn a_folder_is_reported_of_once_for_as_long_as_it_stays() {
-    let root = repository::of(&[("1", "dummy")]);
-    let old = root.path().join("old");
-    for name in ["old", ".git", "..data"] {
-        fs::create_dir(root.path().join(name)).unwrap();
-    }
-    let server = serve(root.path(), &ASKED);
-    look(&server);
+    // For as long as they stay.
     look(&server);
     fs::remove_dir(&old).unwrap();
     look(&server);
     fs::create_dir(&old).unwrap();
     look(&server);
     look(&server);
-    fs::create_dir(root.path().join("last")).unwrap();
+    fs::create_dir(others.path().join("last")).unwrap();
     look(&server);
     server.wait_log("/last");
     // Before it was taken away, and after.
     assert_eq!(count(&server, "/old"), 2);
-    assert_eq!(count(&server, "ignoring"), 3);
+    assert_eq!(count(&server, "ignoring"), 4);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use ovms::model::storage::{DownloadProgress, RemoteVersion, Repository};
 
 use crate::support::{cloud::Lab, emulator::Emulator, fixture, relay::Relay};
 
-/// Puts one model with two versions into a bucket; the second version contains folders.
-fn with_models() -> Emulator {
-    let emulator = Emulator::s3();
-    emulator.s3_call("PUT", "/models", b"");
+/// Puts one model with two versions into a bucket of a test; the second version contains folders.
+fn with_models(bucket: &str) -> &'static Emulator {
+    let emulator = Emulator::shared_s3();
+    emulator.s3_call("PUT", &format!("/{bucket}"), b"");
     for (name, body) in [
         ("dummy/1/dummy.xml", "one"),
         ("dummy/1/dummy.bin", "weights of one"),
@@ -22,7 +22,7 @@ fn with_models() -> Emulator {
         ("dummy/readme.txt", "text"),
         ("dummies/9/dummy.onnx", "of another model"),
     ] {
-        emulator.s3_call("PUT", &format!("/models/{name}"), body.as_bytes());
+        emulator.s3_call("PUT", &format!("/{bucket}/{name}"), body.as_bytes());
     }
     emulator
 }
@@ -36,15 +36,15 @@ fn downloads(relay: &Relay) -> usize {
     let sent = relay.sent();
     String::from_utf8_lossy(&sent)
         .lines()
-        .filter(|line| line.starts_with("GET /models/dummy/"))
+        .filter(|line| line.starts_with("GET /once/dummy/"))
         .count()
 }
 
 #[tokio::test]
 async fn versions_are_listed_and_downloaded_with_the_folders_in_them() {
-    let emulator = with_models();
+    let emulator = with_models("listed");
     let lab = Lab::s3(emulator.port);
-    let storage = lab.open("s3://models/dummy").await;
+    let storage = lab.open("s3://listed/dummy").await;
     let versions = storage.survey().await.unwrap().versions;
     assert_eq!(numbers(&versions), [1, 2]);
     let one = storage.fetch(&versions[0]).await.unwrap();
@@ -69,16 +69,16 @@ async fn versions_are_listed_and_downloaded_with_the_folders_in_them() {
 
 #[tokio::test]
 async fn what_is_there_is_not_downloaded_again() {
-    let emulator = with_models();
+    let emulator = with_models("once");
     let relay = Relay::to(emulator.port);
     let lab = Lab::s3(relay.port);
-    let storage = lab.open("s3://models/dummy").await;
+    let storage = lab.open("s3://once/dummy").await;
     let versions = storage.survey().await.unwrap().versions;
     let first = storage.fetch(&versions[0]).await.unwrap();
     assert_eq!(downloads(&relay), 3);
     assert_eq!(storage.fetch(&versions[0]).await.unwrap(), first);
     drop(storage);
-    let storage = lab.open("s3://models/dummy").await;
+    let storage = lab.open("s3://once/dummy").await;
     let versions = storage.survey().await.unwrap().versions;
     assert_eq!(storage.fetch(&versions[0]).await.unwrap(), first);
     assert_eq!(downloads(&relay), 3);
@@ -86,13 +86,13 @@ async fn what_is_there_is_not_downloaded_again() {
 
 #[tokio::test]
 async fn a_changed_version_is_noticed_and_downloaded_beside_the_old_one() {
-    let emulator = with_models();
+    let emulator = with_models("changed");
     let lab = Lab::s3(emulator.port);
-    let open = || lab.open("s3://models/dummy");
+    let open = || lab.open("s3://changed/dummy");
     let storage = open().await;
     let before = storage.survey().await.unwrap().versions;
     let old = storage.fetch(&before[0]).await.unwrap();
-    emulator.s3_call("PUT", "/models/dummy/1/dummy.xml", b"new");
+    emulator.s3_call("PUT", "/changed/dummy/1/dummy.xml", b"new");
     let after = storage.survey().await.unwrap().versions;
     assert_ne!(before[0].identity, after[0].identity);
     assert_eq!(before[1].identity, after[1].identity);
@@ -106,12 +106,12 @@ async fn a_changed_version_is_noticed_and_downloaded_beside_the_old_one() {
 
 #[tokio::test]
 async fn removed_objects_and_versions_are_gone() {
-    let emulator = with_models();
+    let emulator = with_models("removed");
     let lab = Lab::s3(emulator.port);
-    let storage = lab.open("s3://models/dummy").await;
+    let storage = lab.open("s3://removed/dummy").await;
     let before = storage.survey().await.unwrap().versions;
     let copy = storage.fetch(&before[0]).await.unwrap();
-    emulator.s3_call("DELETE", "/models/dummy/1/mapping_config.json", b"");
+    emulator.s3_call("DELETE", "/removed/dummy/1/mapping_config.json", b"");
     let after = storage.survey().await.unwrap().versions;
     assert_eq!(after[0].objects.len(), 2);
     // Listed, and gone when it is downloaded.
@@ -122,7 +122,7 @@ async fn removed_objects_and_versions_are_gone() {
         "`dummy/1/mapping_config.json` changed while it was downloaded"
     );
     for name in ["dummy.xml", "dummy.bin"] {
-        emulator.s3_call("DELETE", &format!("/models/dummy/1/{name}"), b"");
+        emulator.s3_call("DELETE", &format!("/removed/dummy/1/{name}"), b"");
     }
     assert_eq!(numbers(&storage.survey().await.unwrap().versions), [2]);
     assert_eq!(lab.copies(), [""; 0]);
@@ -130,9 +130,9 @@ async fn removed_objects_and_versions_are_gone() {
 
 #[tokio::test]
 async fn the_bucket_or_the_server_may_be_part_of_the_base_path() {
-    let emulator = with_models();
+    let emulator = with_models("named");
     let lab = Lab::new(&[]);
-    let path = format!("s3://127.0.0.1:{}/models/dummies/", emulator.port);
+    let path = format!("s3://127.0.0.1:{}/named/dummies/", emulator.port);
     // Nobody's identity is enough for this server.
     assert_eq!(numbers(&lab.list(&path).await.unwrap()), [9]);
     emulator.s3_call("PUT", "/root", b"");
@@ -158,17 +158,17 @@ async fn more_than_a_page_of_objects_is_listed() {
 
 #[tokio::test]
 async fn a_real_model_comes_whole() {
-    let emulator = Emulator::s3();
-    emulator.s3_call("PUT", "/models", b"");
+    let emulator = Emulator::shared_s3();
+    emulator.s3_call("PUT", "/real", b"");
     let folder = fixture("models/classifier/1");
     for entry in fs::read_dir(&folder).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let body = fs::read(entry.path()).unwrap();
-        emulator.s3_call("PUT", &format!("/models/classifier/1/{name}"), &body);
+        emulator.s3_call("PUT", &format!("/real/classifier/1/{name}"), &body);
     }
     let lab = Lab::s3(emulator.port);
     let options = || Ok(lab.options.clone());
-    let repository = Repository::open("s3://models/classifier", options)
+    let repository = Repository::open("s3://real/classifier", options)
         .await
         .unwrap();
     let found = repository.survey().await.unwrap().versions;

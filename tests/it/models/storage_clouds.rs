@@ -8,6 +8,7 @@ use std::{
     fs,
     net::TcpListener,
     process::Command,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,9 @@ use crate::support::{
 const AZURE_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// The emulator of Azure, where each test has a container of its own.
+static AZURE: LazyLock<Emulator> = LazyLock::new(|| Emulator::azure().kept());
+
 fn azure(port: u16, key: &str) -> Lab {
     let account = "devstoreaccount1";
     let key = if key.is_empty() {
@@ -37,13 +41,13 @@ fn azure(port: u16, key: &str) -> Lab {
 
 #[tokio::test]
 async fn azure_lists_and_downloads() {
-    let emulator = Emulator::azure();
-    emulator.azure_put("models", None);
-    emulator.azure_put("models/dummy/1/saved_model.pb", Some(b"one"));
-    emulator.azure_put("models/dummy/1/variables/a b%41.index", Some(b"index"));
-    emulator.azure_put("models/dummy/3/m.onnx", Some(b"three"));
+    let emulator = &AZURE;
+    emulator.azure_put("listed", None);
+    emulator.azure_put("listed/dummy/1/saved_model.pb", Some(b"one"));
+    emulator.azure_put("listed/dummy/1/variables/a b%41.index", Some(b"index"));
+    emulator.azure_put("listed/dummy/3/m.onnx", Some(b"three"));
     let lab = azure(emulator.port, AZURE_KEY);
-    let storage = lab.open("az://models/dummy").await;
+    let storage = lab.open("az://listed/dummy").await;
     let versions = storage.survey().await.unwrap().versions;
     let numbers: Vec<i64> = versions.iter().map(|version| version.number).collect();
     assert_eq!(numbers, [1, 3]);
@@ -51,7 +55,7 @@ async fn azure_lists_and_downloads() {
     assert_eq!(fs::read(copy.join("saved_model.pb")).unwrap(), b"one");
     let index = copy.join("variables/a b%41.index");
     assert_eq!(fs::read(index).unwrap(), b"index");
-    emulator.azure_put("models/dummy/3/m.onnx", Some(b"newer"));
+    emulator.azure_put("listed/dummy/3/m.onnx", Some(b"newer"));
     let changed = storage.survey().await.unwrap().versions;
     assert_eq!(changed[0].identity, versions[0].identity);
     assert_ne!(changed[1].identity, versions[1].identity);
@@ -61,7 +65,7 @@ async fn azure_lists_and_downloads() {
 
 #[tokio::test]
 async fn azure_refuses_in_words() {
-    let emulator = Emulator::azure();
+    let emulator = &AZURE;
     emulator.azure_put("models", None);
     let list = async |key: &str, path: &str| {
         let refused = azure(emulator.port, key).list(path).await.unwrap_err();
@@ -116,9 +120,9 @@ json.dump(account, open(sys.argv[1], 'w'))
 
 #[tokio::test]
 async fn google_lists_and_downloads_with_the_token_of_a_service_account() {
-    let emulator = Emulator::s3();
-    emulator.s3_call("PUT", "/models", b"");
-    emulator.s3_call("PUT", "/models/dummy/2/m.onnx", b"two");
+    let emulator = Emulator::shared_s3();
+    emulator.s3_call("PUT", "/google", b"");
+    emulator.s3_call("PUT", "/google/dummy/2/m.onnx", b"two");
     let relay = Relay::to(emulator.port);
     let account = service_account();
     let lab = Lab::new(&[
@@ -131,7 +135,7 @@ async fn google_lists_and_downloads_with_the_token_of_a_service_account() {
             &account.path().display().to_string(),
         ),
     ]);
-    let storage = lab.open("gs://models/dummy").await;
+    let storage = lab.open("gs://google/dummy").await;
     let versions = storage.survey().await.unwrap().versions;
     assert_eq!(versions[0].number, 2);
     let copy = storage.fetch(&versions[0]).await.unwrap();
@@ -148,7 +152,7 @@ async fn google_lists_and_downloads_with_the_token_of_a_service_account() {
 
 #[tokio::test]
 async fn google_is_asked_without_credentials_if_there_are_none() {
-    let emulator = Emulator::s3();
+    let emulator = Emulator::shared_s3();
     emulator.s3_call("PUT", "/public", b"");
     emulator.s3_call("PUT", "/public/dummy/2/m.onnx", b"two");
     let relay = Relay::to(emulator.port);

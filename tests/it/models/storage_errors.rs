@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::TcpListener,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -19,9 +20,9 @@ struct Keys {
     secret: String,
 }
 
-/// Starts an emulator of S3 with one object, and a user with read access.
-fn with_a_door() -> (Emulator, Keys) {
-    let emulator = Emulator::s3_with_a_door(5);
+/// An emulator of S3 with one object, and a user with read access.
+static DOOR: LazyLock<(Emulator, Keys)> = LazyLock::new(|| {
+    let emulator = Emulator::s3_with_a_door(5).kept();
     emulator.s3_call("PUT", "/models", b"");
     emulator.s3_call("PUT", "/models/dummy/1/m.onnx", b"model");
     let iam = |body: &str| {
@@ -48,7 +49,7 @@ fn with_a_door() -> (Emulator, Keys) {
         secret: element("SecretAccessKey"),
     };
     (emulator, keys)
-}
+});
 
 /// Replaces ports and the emulator's own words.
 fn redact(text: &str, port: u16) -> String {
@@ -72,7 +73,7 @@ fn with_a_doorman(id: &'static str) -> Script {
 
 #[tokio::test]
 async fn credentials_decide_who_gets_in() {
-    let (emulator, keys) = with_a_door();
+    let (emulator, keys) = &*DOOR;
     let endpoint = format!("127.0.0.1:{}", emulator.port);
     let list = async |endpoint: &str, id: &str, secret: &str| {
         let lab = Lab::new(&[
@@ -112,7 +113,7 @@ async fn credentials_decide_who_gets_in() {
 
 #[tokio::test]
 async fn a_profile_gives_the_keys() {
-    let (emulator, keys) = with_a_door();
+    let (emulator, keys) = &*DOOR;
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".aws")).unwrap();
     let profile = format!(
@@ -182,7 +183,7 @@ async fn a_machine_without_identity_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_bucket_or_prefix_that_is_not_there_is_named() {
-    let emulator = Emulator::s3();
+    let emulator = Emulator::shared_s3();
     emulator.s3_call("PUT", "/models", b"");
     let lab = Lab::s3(emulator.port);
     let missing = reported(&lab.list("s3://modles/dummy").await.unwrap_err());

@@ -1,9 +1,12 @@
 //! Dashboard at `/`: its clients, its permissions, and its contents.
 
+use std::{path::PathBuf, sync::LazyLock};
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
+use super::{BODY, INFER};
 use crate::support::{
     Server, cli, emulator, eventually,
     graphs::{self, PASS},
@@ -14,16 +17,46 @@ use crate::support::{
     sequence,
 };
 
-const INFER: &str = "/v2/models/dummy/infer";
-
-const BODY: &[u8] =
-    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
-
 /// `Accept` header of a browser.
 const BROWSER: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
 /// A name that is markup unless it is escaped.
 const NASTY: &str = "<img src=x onerror=alert(1)>\"'&";
+
+/// A server of a model, one with a name that is markup, and one that cannot be read, which nobody sends a request.
+static NAMES: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&["broken", "dummy"]);
+    config.model(NASTY, &model("dummy"));
+    config.serve_kept(&[])
+});
+
+/// A server of many kinds for the tests that look at their own servables, and its configuration file.
+static KINDS: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
+    let mut config = Config::of(&["dummy", "passthrough_string"]);
+    for name in ["running total", "other total"] {
+        let entry = sequence::entry(name, "running_total");
+        config.put("model_config_list", json!({"config": entry}));
+    }
+    config.model("large", &model("dummy"))["shape"] = json!("(1,5000)");
+    config.model(NASTY, &model("dummy"));
+    config.model("lost", "/nowhere/<b>bold</b>".as_ref());
+    config.library("lib_add_sub", "add_sub.c");
+    let node = || dl("n", "dummy", "b=request.x", "a=a");
+    for name in ["runs", "drawn"] {
+        config.pipeline(name, "x", &[node()], "y=n.a");
+    }
+    config.pipeline("splits", "x", &[node()], "y=n.a")["demultiply_count"] = json!(3);
+    let node = dl("<i>node</i>", NASTY, "c=request.<u>in</u>", "a=a");
+    config.pipeline("<s>p</s>", "<u>in</u>", &[node], "out=<i>node</i>.a");
+    graphs::add(&mut config, "g", PASS);
+    graphs::add_python(
+        &mut config,
+        "graph",
+        "class OvmsPythonModel:\n    def execute(self, inputs):\n        from pyovms import Tensor\n        return [Tensor('out', inputs[0])]\n",
+    );
+    let path = config.beside("config.json");
+    (config.serve_kept(&[]), path)
+});
 
 /// Opens a page like a browser.
 fn open(server: &Server, path: &str) -> Answer {
@@ -54,8 +87,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
 
 #[test]
 fn a_browser_gets_a_page_that_may_do_little() {
-    let server = Server::start("dummy");
-    let answer = open(&server, "/");
+    let answer = open(Server::shared("dummy"), "/");
     assert_eq!(answer.status, 200);
     let headers = [
         "content-type",
@@ -108,13 +140,10 @@ fn check_policy(answer: &Answer) {
 
 #[test]
 fn the_address_that_is_shown_has_the_page_for_browsers_and_lines_for_terminals() {
-    let mut config = Config::of(&["broken", "dummy"]);
-    config.model(NASTY, &model("dummy"));
-    let server = config.serve_with(&[]);
-    let page = open(&server, "/dashboard");
+    let page = open(&NAMES, "/dashboard");
     assert_eq!(page.status, 200);
     assert!(page.text().contains("<h3>dummy</h3>"));
-    let lines = get(&server, "/dashboard");
+    let lines = get(&NAMES, "/dashboard");
     assert_eq!(lines.status, 200);
     assert_eq!(
         lines.header("content-type"),
@@ -141,10 +170,7 @@ fn the_address_that_is_shown_has_the_page_for_browsers_and_lines_for_terminals()
 
 #[test]
 fn the_page_of_a_servable_may_do_little_and_describes_it() {
-    let mut config = Config::of(&["dummy", "broken"]);
-    config.model(NASTY, &model("dummy"));
-    let server = config.serve_with(&[]);
-    let answer = open(&server, "/dashboard/servables/dummy");
+    let answer = open(&NAMES, "/dashboard/servables/dummy");
     assert_eq!(answer.status, 200);
     let page = answer.text();
     check_policy(&answer);
@@ -162,10 +188,10 @@ fn the_page_of_a_servable_may_do_little_and_describes_it() {
         })
     );
     // One that does not serve takes no requests, and a name is no markup.
-    let broken = open(&server, "/dashboard/servables/broken").text();
+    let broken = open(&NAMES, "/dashboard/servables/broken").text();
     assert!(!broken.contains("data-signature") && broken.contains("cannot read"));
     let name = "/dashboard/servables/%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%22%27%26";
-    let nasty = open(&server, name);
+    let nasty = open(&NAMES, name);
     assert_eq!(nasty.status, 200);
     assert!(!nasty.text().contains("<img src=x"), "{}", nasty.text());
 }
@@ -209,23 +235,20 @@ fn history_is_kept_by_the_server() {
 
 #[test]
 fn nodes_of_pipelines_have_times() {
-    let mut config = Config::of(&["dummy"]);
-    let node = dl("n", "dummy", "b=request.x", "a=a");
-    config.pipeline("p", "x", &[node], "y=n.a");
-    let server = config.serve_with(&[]);
-    let before = of(&state(&server), "p");
+    let (server, _) = &*KINDS;
+    let before = of(&state(server), "runs");
     assert_eq!(
         before["nodes"],
         json!([{"name": "n", "runs": 0, "time_us": 0, "p50_us": null, "p99_us": null}])
     );
     let body = String::from_utf8(BODY.to_vec()).unwrap();
     let body = body.replace("\"b\"", "\"x\"");
-    let answer = post(&server, "/v2/models/p/infer", body.as_bytes());
+    let answer = post(server, "/v2/models/runs/infer", body.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let after = of(&state(&server), "p");
+    let after = of(&state(server), "runs");
     assert_eq!(after["nodes"][0]["runs"], 1);
     assert!(after["nodes"][0]["p99_us"].as_u64().is_some());
-    let page = open(&server, "/dashboard/servables/p").text();
+    let page = open(server, "/dashboard/servables/runs").text();
     assert!(page.contains("Nodes since the start"));
 }
 
@@ -288,37 +311,41 @@ fn the_metrics_page_has_no_family_more() {
 }
 
 #[test]
-fn live_sequences_are_counted() {
-    let server = sequence::serve("running_total", &[]);
+fn live_sequences_are_counted_and_a_server_that_drains_them_says_so() {
+    let mut server = sequence::serve("running_total", &["--drain_sequences_seconds=60"]);
     let client = sequence::Client::connect(&server);
-    let start = || sequence::Ask::new("running_total", 1.0).start();
-    client.total(sequence::Wire::Raw, &start());
-    let (id, _) = client.total(sequence::Wire::Raw, &start());
+    let ask = || sequence::Ask::new("running_total", 1.0);
+    let (first, _) = client.total(sequence::Wire::Raw, &ask().start());
+    let (second, _) = client.total(sequence::Wire::Raw, &ask().start());
     assert_eq!(of(&state(&server), "running_total")["sequences"], 2);
-    let end = sequence::Ask::new("running_total", 1.0).id(id).end();
-    client.total(sequence::Wire::Raw, &end);
+    client.total(sequence::Wire::Raw, &ask().id(second).end());
     let now = state(&server);
     assert_eq!(of(&now, "running_total")["sequences"], 1);
     assert_eq!(now["totals"]["sequences"], 1);
     assert!(open(&server, "/").text().contains("stateful model"));
+
+    assert_eq!(now["server"]["state"], "ready");
+    server.signal("TERM");
+    eventually("the state that says that it stops", || {
+        (state(&server)["server"]["state"] == "stopping").then_some(())
+    });
+    let page = open(&server, "/").text();
+    assert!(page.contains("The server is stopping: requests in flight go on"));
+    client.total(sequence::Wire::Raw, &ask().id(first).end());
+    drop(client);
+    assert_eq!(server.wait().code(), Some(0));
 }
 
 #[test]
 fn no_name_or_failure_becomes_markup() {
-    let mut config = Config::of(&["dummy"]);
-    config.model(NASTY, &model("dummy"));
-    config.model("lost", "/nowhere/<b>bold</b>".as_ref());
-    let node = dl("<i>node</i>", NASTY, "c=request.<u>in</u>", "a=a");
-    config.pipeline("<s>p</s>", "<u>in</u>", &[node], "out=<i>node</i>.a");
-    graphs::add(&mut config, "g", PASS);
-    let server = config.serve_with(&[]);
-    let all = state(&server);
+    let (server, _) = &*KINDS;
+    let all = state(server);
     assert_eq!(of(&all, NASTY)["condition"], "ready");
     assert_eq!(of(&all, "<s>p</s>")["condition"], "failed");
-    let page = open(&server, "/?q=%22%3E%3Cscript%3E").text() + &open(&server, "/").text();
+    let page = open(server, "/?q=%22%3E%3Cscript%3E").text() + &open(server, "/").text();
     let name = "?name=%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E%22%27%26";
-    let card = get(&server, &format!("/dashboard/servable{name}")).text();
-    let drawing = get(&server, "/dashboard/drawing?name=%3Cs%3Ep%3C%2Fs%3E").text();
+    let card = get(server, &format!("/dashboard/servable{name}")).text();
+    let drawing = get(server, "/dashboard/drawing?name=%3Cs%3Ep%3C%2Fs%3E").text();
     for text in [&page, &card, &drawing] {
         for markup in [
             "<img src=x",
@@ -396,14 +423,8 @@ fn drawings_are_those_of_the_command_line_with_lines_for_times() {
         let all = all.filter(|text| !text.trim().is_empty());
         all.map(str::to_owned).collect()
     };
-    let mut config = Config::of(&["dummy"]);
-    config.library("lib_add_sub", "add_sub.c");
-    let node = dl("n", "dummy", "b=request.x", "a=a");
-    config.pipeline("p", "x", &[node], "y=n.a");
-    graphs::add(&mut config, "g", PASS);
-    let server = config.serve_with(&[]);
-    let path = config.beside("config.json");
-    for (kind, name) in [("pipeline", "p"), ("graph", "g")] {
+    let (server, path) = &*KINDS;
+    for (kind, name) in [("pipeline", "drawn"), ("graph", "g")] {
         let shown = cli::ovms([
             kind,
             "show",
@@ -412,14 +433,14 @@ fn drawings_are_those_of_the_command_line_with_lines_for_times() {
             "--format",
             "svg",
         ]);
-        let answer = get(&server, &format!("/dashboard/drawing?name={name}"));
+        let answer = get(server, &format!("/dashboard/drawing?name={name}"));
         assert_eq!(answer.header("content-type"), Some("image/svg+xml"));
         assert_eq!(texts(&answer.text()), texts(&shown.text()));
         // One node each, beside the ends.
         let lines = |svg: &str| svg.matches("class=\"time\"").count();
         assert_eq!([lines(&answer.text()), lines(&shown.text())], [1, 0]);
         // From what is kept.
-        let again = get(&server, &format!("/dashboard/drawing?name={name}"));
+        let again = get(server, &format!("/dashboard/drawing?name={name}"));
         assert_eq!(again.text(), answer.text());
     }
 }
@@ -462,12 +483,9 @@ fn many_servables_are_reported_of_in_parts() {
 
 #[test]
 fn the_lines_to_try_work() {
-    let mut config = Config::of(&["dummy", "passthrough_string"]);
-    let entry = sequence::entry("running total", "running_total");
-    config.put("model_config_list", json!({"config": entry}));
-    let server = config.serve_with(&[]);
+    let (server, _) = &*KINDS;
     for name in ["dummy", "passthrough_string", "running%20total"] {
-        let card = get(&server, &format!("/dashboard/servable?name={name}")).text();
+        let card = get(server, &format!("/dashboard/servable?name={name}")).text();
         let lines: Vec<String> = card
             .split("<code>")
             .skip(1)
@@ -489,32 +507,22 @@ fn the_lines_to_try_work() {
         let (path, body) = curl.split_once(" -d ").unwrap();
         let path = path.strip_prefix("curl http://test").unwrap();
         let body = body.trim_matches('\'');
-        let answer = post(&server, path, body.as_bytes());
+        let answer = post(server, path, body.as_bytes());
         assert_eq!(answer.status, 200, "{curl}: {}", answer.text());
     }
 }
 
 #[test]
 fn the_page_of_a_servable_has_lines_without_a_script() {
-    let mut config = Config::of(&["dummy", "passthrough_string"]);
-    let entry = sequence::entry("running total", "running_total");
-    config.put("model_config_list", json!({"config": entry}));
-    let path = config.json["model_config_list"][0]["config"]["base_path"].clone();
-    config.model("large", path.as_str().unwrap().as_ref())["shape"] = json!("(1,5000)");
-    graphs::add_python(
-        &mut config,
-        "graph",
-        "class OvmsPythonModel:\n    def execute(self, inputs):\n        from pyovms import Tensor\n        return [Tensor('out', inputs[0])]\n",
-    );
-    let server = config.serve_with(&[]);
+    let (server, _) = &*KINDS;
     for name in [
         "dummy",
         "passthrough_string",
-        "running%20total",
+        "other%20total",
         "large",
         "graph",
     ] {
-        let page = get(&server, &format!("/dashboard/servables/{name}")).text();
+        let page = get(server, &format!("/dashboard/servables/{name}")).text();
         let line = |id: &str| {
             let (_, rest) = page.split_once(&format!("<code id=\"{id}\">")).unwrap();
             let line = rest.split("</code>").next().unwrap();
@@ -542,24 +550,6 @@ fn the_page_of_a_servable_has_lines_without_a_script() {
             assert_eq!(ran.code, Some(0), "{python}: {}", ran.failure());
         }
     }
-}
-
-#[test]
-fn a_server_that_stops_says_so_as_long_as_it_answers() {
-    let mut server = sequence::serve("running_total", &["--drain_sequences_seconds=60"]);
-    let client = sequence::Client::connect(&server);
-    let ask = || sequence::Ask::new("running_total", 1.0);
-    let (id, _) = client.total(sequence::Wire::Raw, &ask().start());
-    assert_eq!(state(&server)["server"]["state"], "ready");
-    server.signal("TERM");
-    eventually("the state that says that it stops", || {
-        (state(&server)["server"]["state"] == "stopping").then_some(())
-    });
-    let page = open(&server, "/").text();
-    assert!(page.contains("The server is stopping: requests in flight go on"));
-    client.total(sequence::Wire::Raw, &ask().id(id).end());
-    drop(client);
-    assert_eq!(server.wait().code(), Some(0));
 }
 
 #[test]
@@ -656,11 +646,7 @@ fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
 
 #[test]
 fn no_line_to_try_fails_for_a_pipeline_that_splits() {
-    let mut config = Config::of(&["dummy"]);
-    let node = dl("n", "dummy", "b=request.x", "a=a");
-    config.pipeline("p", "x", &[node], "y=n.a")["demultiply_count"] = json!(3);
-    let server = config.serve();
-    let card = get(&server, "/dashboard/servable?name=p").text();
+    let card = get(&KINDS.0, "/dashboard/servable?name=splits").text();
     assert!(card.contains("<code>ovms infer --metadata "), "{card}");
     assert!(!card.contains("/infer"), "{card}");
 }

@@ -4,6 +4,7 @@ use std::{fs, io::Write as _, path::Path};
 
 use serde_json::Value;
 
+use super::{BODY, INFER};
 use crate::support::{
     Server, cli, eventually,
     grpc::{Grpc, dummy},
@@ -11,12 +12,6 @@ use crate::support::{
     model,
     server::{free_ports, on},
 };
-
-const INFER: &str = "/v2/models/dummy/infer";
-
-/// A valid request for the model `dummy`.
-const BODY: &[u8] =
-    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 /// Waits until a file has `count` lines, and returns them.
 fn lines(file: &Path, count: usize) -> Vec<String> {
@@ -49,10 +44,16 @@ fn steady(line: &str) -> String {
 }
 
 #[test]
-fn each_request_has_its_line() {
+fn each_request_has_its_line_and_files_are_opened_again_at_a_hangup() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access");
-    let server = Server::start_with("dummy", &["--access_log", file.to_str().unwrap()]);
+    let [file, log] = ["access", "log"].map(|name| folder.path().join(name));
+    let flags = [
+        "--access_log",
+        file.to_str().unwrap(),
+        "--log_path",
+        log.to_str().unwrap(),
+    ];
+    let server = Server::start_with("dummy", &flags);
     let mut expected = 0;
     let mut line = || {
         expected += 1;
@@ -102,6 +103,19 @@ fn each_request_has_its_line() {
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ServerLive status=0 bytes_in=5 bytes_out=7 duration_us=<time>
     <time> <peer> HTTP POST /v2/models/dummy/infer status=400 model=dummy bytes_in=1 bytes_out=82 duration_us=<time>
     "#);
+
+    // Files that were moved away are opened again at a hangup.
+    for path in [&file, &log] {
+        fs::rename(path, path.with_extension("old")).unwrap();
+    }
+    server.signal("HUP");
+    eventually("new files", || {
+        (file.exists() && log.exists()).then_some(())
+    });
+    get(&server, "/v2/models/dummy");
+    assert!(lines(&file, 1)[0].contains("GET /v2/models/dummy "));
+    assert_eq!(lines(&file.with_extension("old"), 9).len(), 9);
+    lines(&log, 1);
 }
 
 #[test]
@@ -142,35 +156,6 @@ fn lines_may_be_json_as_those_of_the_log() {
         assert_eq!(ready["target"], "ovms::server");
         assert!(ready["timestamp"].is_string());
     }
-}
-
-#[test]
-fn files_that_were_moved_away_are_opened_again_at_a_hangup() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("access");
-    let log = folder.path().join("log");
-    let server = Server::start_with(
-        "dummy",
-        &[
-            "--access_log",
-            file.to_str().unwrap(),
-            "--log_path",
-            log.to_str().unwrap(),
-        ],
-    );
-    get(&server, "/v2");
-    lines(&file, 1);
-    for path in [&file, &log] {
-        fs::rename(path, path.with_extension("old")).unwrap();
-    }
-    server.signal("HUP");
-    eventually("new files", || {
-        (file.exists() && log.exists()).then_some(())
-    });
-    get(&server, "/v2/models/dummy");
-    assert!(lines(&file, 1)[0].contains("GET /v2/models/dummy "));
-    assert_eq!(lines(&file.with_extension("old"), 1).len(), 1);
-    lines(&log, 1);
 }
 
 #[test]

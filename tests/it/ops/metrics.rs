@@ -1,10 +1,10 @@
 //! `/metrics`: contents of the page, counting, and its absence.
 
-use std::fs;
+use std::{fs, sync::LazyLock};
 
-use ovms::proto::kserve::{ModelMetadataRequest, ModelReadyRequest};
 use serde_json::{Value, json};
 
+use super::{BODY, INFER};
 use crate::support::{
     Server, busy, eventually,
     grpc::{self, Grpc, dummy},
@@ -12,11 +12,6 @@ use crate::support::{
     model, repository,
     streams::Talk,
 };
-
-const INFER: &str = "/v2/models/dummy/infer";
-
-const BODY: &[u8] =
-    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
 
 /// Returns the page.
 fn page(server: &Server) -> String {
@@ -44,10 +39,17 @@ fn value(server: &Server, sample: &str) -> u64 {
     value.parse().expect("values are whole numbers")
 }
 
+/// The server of the tests of the usual families.
+static SERVER: LazyLock<Server> = LazyLock::new(|| {
+    let flags = ["--metrics_enable", "--max_message_size=1000"];
+    Server::start_with("dummy", &flags).kept(None)
+});
+
 #[test]
-fn without_a_list_the_page_has_the_usual_families() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
-    let page = page(&server);
+fn without_a_list_the_page_has_the_usual_families_whatever_the_query() {
+    let answer = get(&SERVER, "/metrics?name[]=ovms_streams");
+    assert_eq!(answer.status, 200);
+    let page = answer.text();
     let types = page.lines().filter(|line| line.starts_with("# TYPE"));
     insta::assert_snapshot!(types.collect::<Vec<_>>().join("\n"), @"
     # TYPE ovms_requests_success counter
@@ -67,73 +69,26 @@ fn without_a_list_the_page_has_the_usual_families() {
 
 #[test]
 fn a_body_that_cannot_be_read_counts_as_a_failed_request() {
-    let server = Server::start_with("dummy", &["--metrics_enable", "--max_message_size=1000"]);
     let predict = "/v1/models/dummy:predict";
-    assert_eq!(post(&server, predict, &[b' '; 1001]).status, 413);
+    assert_eq!(post(&SERVER, predict, &[b' '; 1001]).status, 413);
     let gzip = [("Content-Encoding", "gzip")];
-    assert_eq!(send(&server, "POST", predict, &gzip, b"x").status, 400);
+    assert_eq!(send(&SERVER, "POST", predict, &gzip, b"x").status, 400);
     // Nothing that is known.
     let stranger = "/v1/models/stranger:predict";
-    assert_eq!(post(&server, stranger, &[b' '; 1001]).status, 413);
+    assert_eq!(post(&SERVER, stranger, &[b' '; 1001]).status, 413);
     let failed = r#"ovms_requests_fail{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"}"#;
-    assert_eq!(value(&server, failed), 2);
+    assert_eq!(value(&SERVER, failed), 2);
 }
 
 #[test]
-fn calls_count_by_protocol_and_outcome() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
-    let grpc = Grpc::connect(&server);
+fn times_of_requests_that_succeed_count() {
+    let grpc = Grpc::connect(&SERVER);
     grpc.answered(dummy());
     grpc.answered(dummy());
     grpc.refused(grpc::raw("dummy", "b", "FP32", &[1, 9], &[0; 36]));
-    // Nothing that is known.
-    grpc.refused(grpc::raw("stranger", "b", "FP32", &[1, 9], &[0; 36]));
-    let mut unknown = dummy();
-    unknown.model_version = "7".to_owned();
-    grpc.refused(unknown);
-    let ready = |name: &str| ModelReadyRequest {
-        name: name.to_owned(),
-        version: String::new(),
-    };
-    let mut client = grpc.client.clone();
-    grpc.wait(client.model_ready(ready("dummy"))).unwrap();
-    grpc.wait(client.model_ready(ready("stranger")))
-        .unwrap_err();
-    let metadata = ModelMetadataRequest {
-        name: "dummy".to_owned(),
-        version: "1".to_owned(),
-    };
-    grpc.wait(client.model_metadata(metadata)).unwrap();
-
-    assert_eq!(post(&server, INFER, BODY).status, 200);
-    assert_eq!(post(&server, INFER, b"{").status, 412);
-    assert_eq!(post(&server, INFER, b"{}").status, 400);
-    let version = "/v2/models/dummy/versions/7/infer";
-    assert_eq!(post(&server, version, b"{").status, 412);
-    assert_eq!(post(&server, version, BODY).status, 404);
-    assert_eq!(post(&server, "/v2/models/stranger/infer", b"{").status, 412);
-    for path in [
-        "/v2/models/dummy",
-        "/v2/models/dummy/versions/1",
-        "/v2/models/dummy/ready",
-    ] {
-        assert_eq!(get(&server, path).status, 200);
-    }
-    assert_eq!(get(&server, "/v2/models/dummy/versions/7").status, 404);
-    insta::assert_snapshot!(counted(&server), @r#"
-    ovms_requests_success{api="KServe",interface="gRPC",method="ModelReady",name="dummy"} 1
-    ovms_requests_success{api="KServe",interface="REST",method="ModelReady",name="dummy"} 1
-    ovms_requests_success{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 2
-    ovms_requests_success{api="KServe",interface="gRPC",method="ModelMetadata",name="dummy",version="1"} 1
-    ovms_requests_success{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="1"} 1
-    ovms_requests_success{api="KServe",interface="REST",method="ModelMetadata",name="dummy",version="1"} 2
-    ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="dummy",version="1"} 1
-    ovms_requests_fail{api="KServe",interface="REST",method="ModelInfer",name="dummy",version="1"} 2
-    ovms_streams{name="dummy",version="1"} 1
-    ovms_loads{name="dummy",result="success"} 1
-    "#);
-
-    let count = |sample: &str| value(&server, sample);
+    assert_eq!(post(&SERVER, INFER, BODY).status, 200);
+    assert_eq!(post(&SERVER, INFER, b"{}").status, 400);
+    let count = |sample: &str| value(&SERVER, sample);
     assert_eq!(
         count(r#"ovms_request_time_us_count{interface="gRPC",name="dummy",version="1"}"#),
         2
@@ -210,6 +165,24 @@ fn gauges_follow_requests_and_one_that_is_left_has_failed() {
     assert_eq!(value(&server, pending), 0);
     let ran = r#"ovms_inference_time_us_count{name="busy",version="1"}"#;
     assert_eq!(value(&server, ran), 1);
+
+    // Of a stream, its requests are pending.
+    let wait_pending = |count| {
+        eventually("so many are pending", || {
+            (value(&server, pending) == count).then_some(())
+        });
+    };
+    let mut talk = Talk::open(&grpc);
+    busy::check(1, &Ok(talk.ask(busy::request(1)).response()));
+    // It is open, and idle.
+    wait_pending(0);
+    let ahead: Vec<_> = (0..2).map(|_| busy::request(busy::SECONDS / 2)).collect();
+    for request in ahead {
+        talk.send(request);
+    }
+    wait_pending(2);
+    drop(talk);
+    wait_pending(0);
 }
 
 #[test]
@@ -287,42 +260,4 @@ fn loads_and_reloads_that_fail_are_counted() {
     let value = |sample: &str| value(&server, sample);
     assert_eq!(value(r#"ovms_reloads{result="success"}"#), 2);
     assert_eq!(value(r#"ovms_loads{name="dummy",result="fail"}"#), 1);
-}
-
-#[test]
-fn the_page_is_text_whatever_the_query() {
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
-    let answer = get(&server, "/metrics?name[]=ovms_streams");
-    assert_eq!(answer.status, 200);
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    assert!(answer.text().contains("ovms_requests_success"));
-    let head = send(&server, "HEAD", "/metrics", &[], b"");
-    assert_eq!((head.status, head.body.len()), (200, 0));
-    let wrong = post(&server, "/metrics", b"");
-    assert_eq!(wrong.error(), "405: Unsupported method");
-}
-
-#[test]
-fn of_a_stream_its_requests_are_pending() {
-    let server = busy::serve(&["--metrics_enable"]);
-    let grpc = Grpc::connect(&server);
-    let pending = |count| {
-        eventually("so many are pending", || {
-            (value(&server, "ovms_pending_requests") == count).then_some(())
-        });
-    };
-    let mut talk = Talk::open(&grpc);
-    busy::check(1, &Ok(talk.ask(busy::request(1)).response()));
-    // It is open, and idle.
-    pending(0);
-    let ahead: Vec<_> = (0..2).map(|_| busy::request(busy::SECONDS / 2)).collect();
-    for request in ahead {
-        talk.send(request);
-    }
-    pending(2);
-    drop(talk);
-    pending(0);
 }

@@ -4,6 +4,8 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
+    path::PathBuf,
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -26,6 +28,32 @@ fn start(made: &Certificates, flags: &[&str]) -> Server {
         .chain(flags.iter().copied())
         .collect();
     Server::start_with("dummy", &flags)
+}
+
+/// The server of the tests that leave it and its files as they were, at two addresses, with their folder: a certificate
+/// of five days, the pair `other` of another authority, the authority `stranger`, and the access log.
+static SHARED: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
+    let made = Certificates::new();
+    made.write("server", 5);
+    made.other();
+    let stranger = Authority::new("stranger");
+    fs::write(made.path("stranger.pem"), stranger.pem()).unwrap();
+    let access = made.text("access");
+    let flags = [
+        "--grpc_bind_address=127.0.0.1,127.0.0.2",
+        "--rest_bind_address=127.0.0.1,127.0.0.2",
+        "--metrics_enable",
+        "--access_log",
+        &access,
+    ];
+    let server = start(&made, &flags);
+    let path = made.folder.path().to_owned();
+    (server.kept(Some(made.folder)), path)
+});
+
+/// Returns the path of a file of the shared server.
+fn shared_file(name: &str) -> String {
+    SHARED.1.join(name).display().to_string()
 }
 
 /// Returns the address of an API of a server, with a scheme of its transport.
@@ -60,17 +88,13 @@ fn unreached(run: &Run, reason: &str, hint: &str) {
 
 #[test]
 fn all_apis_go_over_tls_and_nothing_else_does() {
-    let made = Certificates::new();
-    made.write("server", 90);
-    let ca = made.text("ca.pem");
-    let access = made.path("access");
-    let metrics = ["--metrics_enable", "--access_log", access.to_str().unwrap()];
-    let server = start(&made, &metrics);
+    let (server, folder) = &*SHARED;
+    let ca = shared_file("ca.pem");
     server.wait_log("gRPC: grpcs://localhost:");
     server.wait_log("REST: https://localhost:");
     for api in APIS {
-        good(&infer(&server, api, &["--cacert", &ca]), api);
-        good(&infer(&server, api, &["--insecure"]), api);
+        good(&infer(server, api, &["--cacert", &ca]), api);
+        good(&infer(server, api, &["--insecure"]), api);
         let hint = "`--cacert FILE` names the CA that signed it";
         let run = cli::run(
             cli::command()
@@ -81,10 +105,10 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
                     "--api",
                     api,
                     "--url",
-                    &url(&server, api, true),
+                    &url(server, api, true),
                 ])
                 // The system may have no authorities at all.
-                .env("SSL_CERT_FILE", made.other()),
+                .env("SSL_CERT_FILE", folder.join("other.pem")),
         );
         unreached(&run, "unknown issuer", hint);
         unreached(
@@ -92,7 +116,7 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
             "is not signed by a trusted CA",
             "` shows who signed it",
         );
-        let plain = url(&server, api, false);
+        let plain = url(server, api, false);
         let run = cli::ovms(["infer", "dummy", "--zeros", "--api", api, "--url", &plain]);
         let scheme = if api.ends_with("grpc") {
             "grpcs"
@@ -141,10 +165,10 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
         "it speaks `--api kserve-grpc`",
     );
     eventually("the peer in the access log", || {
-        let lines = fs::read_to_string(&access).unwrap_or_default();
+        let lines = fs::read_to_string(folder.join("access")).unwrap_or_default();
         lines.contains(" 127.0.0.1:").then_some(())
     });
-    let page = curl(&server, &ca, "/metrics");
+    let page = curl(server, &ca, "/metrics");
     let sample = "ovms_tls_certificate_expiry_timestamp_seconds ";
     let expiry = page
         .lines()
@@ -154,13 +178,9 @@ fn all_apis_go_over_tls_and_nothing_else_does() {
 }
 
 impl Certificates {
-    /// Writes the certificate of another authority, and returns its path.
-    fn other(&self) -> std::path::PathBuf {
-        let path = self.path("other.pem");
-        if !path.exists() {
-            self.write_of(&Authority::new("other authority"), "other", 90);
-        }
-        path
+    /// Writes the pair `other` of another authority.
+    fn other(&self) {
+        self.write_of(&Authority::new("other authority"), "other", 90);
     }
 }
 
@@ -214,14 +234,10 @@ fn one_port_alone_may_have_it() {
 
 #[test]
 fn a_certificate_of_other_names_is_reported_with_its_names() {
-    let made = Certificates::new();
-    made.write("server", 90);
-    let ca = made.text("ca.pem");
-    let bind = ["grpc", "rest"].map(|api| format!("--{api}_bind_address=127.0.0.2"));
-    let server = start(&made, &[&bind[0], &bind[1]]);
+    let ca = shared_file("ca.pem");
     for command in ["infer", "bench"] {
         for api in APIS {
-            let url = url(&server, api, true).replace("localhost", "127.0.0.2");
+            let url = url(&SHARED.0, api, true).replace("localhost", "127.0.0.2");
             let words = [command, "dummy", "--zeros", "--api", api, "--cacert", &ca];
             let run = cli::run(cli::command().args(words).args(["--url", &url]));
             let reason = format!(
@@ -253,53 +269,57 @@ fn a_certificate_that_has_expired_is_reported_with_its_time() {
 }
 
 #[test]
-fn clients_without_a_certificate_are_refused_where_it_is_required() {
+fn certificates_of_clients_are_required_and_their_authorities_may_change() {
     let made = Certificates::new();
     made.write("server", 90);
     made.write("client", 90);
     made.write("old", -1);
     made.other();
-    let ca = made.text("ca.pem");
-    let pair = |name: &str| {
-        let file = |end: &str| made.text(&format!("{name}.{end}"));
-        [
-            "--cacert".to_owned(),
-            ca.clone(),
-            "--cert".to_owned(),
-            file("pem"),
-            "--key".to_owned(),
-            file("key"),
-        ]
+    let (ca, clients) = (made.text("ca.pem"), made.text("clients.pem"));
+    fs::copy(&ca, &clients).unwrap();
+    let flags = ["--tls_poll_wait_seconds", "1", "--tls_client_ca", &clients];
+    let server = start(&made, &flags);
+    let with = |api: &str, name: &str| {
+        let [cert, key] = ["pem", "key"].map(|end| made.text(&format!("{name}.{end}")));
+        let flags = ["--cacert", &ca, "--cert", &cert, "--key", &key];
+        infer(&server, api, &flags)
     };
-    let server = start(&made, &["--tls_client_ca", &ca]);
+    let rejected = "rejected the client certificate";
     for api in APIS {
-        let with = |name| {
-            let flags = pair(name);
-            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-            infer(&server, api, &flags)
-        };
-        good(&with("client"), api);
+        good(&with(api, "client"), api);
         let run = infer(&server, api, &["--cacert", &ca]);
         let reason = "requires a client certificate";
         unreached(&run, reason, "`--cert FILE` and `--key FILE`");
         for name in ["other", "old"] {
-            let reason = "rejected the client certificate";
-            unreached(&with(name), reason, "check that `--cert` is signed by");
+            let hint = "check that `--cert` is signed by";
+            unreached(&with(api, name), rejected, hint);
         }
     }
     server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
-    drop(server);
-    let server = start(
-        &made,
-        &["--tls_client_ca", &ca, "--tls_client_auth", "optional"],
-    );
-    good(
-        &infer(&server, "kserve-grpc", &["--cacert", &ca]),
-        "without",
-    );
-    let flags = pair("client");
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    good(&infer(&server, "kserve-rest", &flags), "with");
+
+    let check = |known: &str, stranger: &str| {
+        good(&with("kserve-rest", known), known);
+        unreached(&with("kserve-rest", stranger), rejected, "--cert");
+    };
+    for (text, reason) in [
+        ("", "found no certificate in PEM form"),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "found no CA certificate that can be decoded",
+        ),
+    ] {
+        fs::write(&clients, text).unwrap();
+        let said = server.wait_log(reason);
+        let expected = "TLS keeps using the certificate that is valid until";
+        assert!(said.contains(" WARN ") && said.contains(expected), "{said}");
+        assert!(said.contains("cannot use --tls-client-ca"), "{said}");
+        check("client", "other");
+    }
+    let authority = Authority::new("next authority");
+    made.write_of(&authority, "next", 90);
+    fs::write(&clients, authority.pem()).unwrap();
+    server.wait_log("TLS has read its files again: CN=server");
+    check("next", "client");
 }
 
 #[test]
@@ -410,70 +430,16 @@ fn changed_files_are_served_without_a_lost_request_and_bad_ones_are_not() {
 }
 
 #[test]
-fn changed_authorities_of_clients_are_taken_and_bad_ones_are_not() {
-    let made = Certificates::new();
-    made.write("server", 90);
-    made.write("client", 90);
-    made.other();
-    let (ca, clients) = (made.text("ca.pem"), made.text("clients.pem"));
-    fs::copy(&ca, &clients).unwrap();
-    let flags = ["--tls_poll_wait_seconds", "1", "--tls_client_ca", &clients];
-    let server = start(&made, &flags);
-    let with = |name: &str| {
-        let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
-        let (cert, key) = (made.text(&cert), made.text(&key));
-        let flags = ["--cacert", &ca, "--cert", &cert, "--key", &key];
-        infer(&server, "kserve-rest", &flags)
-    };
-    let check = |known: &str, stranger: &str| {
-        good(&with(known), known);
-        let reason = "rejected the client certificate";
-        unreached(&with(stranger), reason, "--cert");
-    };
-    check("client", "other");
-    for (text, reason) in [
-        ("", "found no certificate in PEM form"),
-        (
-            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-            "found no CA certificate that can be decoded",
-        ),
-    ] {
-        fs::write(&clients, text).unwrap();
-        let said = server.wait_log(reason);
-        let expected = "TLS keeps using the certificate that is valid until";
-        assert!(said.contains(" WARN ") && said.contains(expected), "{said}");
-        assert!(said.contains("cannot use --tls-client-ca"), "{said}");
-        check("client", "other");
-    }
-    let authority = Authority::new("next authority");
-    made.write_of(&authority, "next", 90);
-    fs::write(&clients, authority.pem()).unwrap();
-    server.wait_log("TLS has read its files again: CN=server");
-    check("next", "client");
-}
-
-#[test]
 fn a_wait_does_not_last_for_a_certificate_that_is_not_trusted() {
-    let made = Certificates::new();
-    made.write("server", 90);
-    let server = start(&made, &[]);
-    let stranger = made.path("stranger.pem");
-    fs::write(&stranger, Authority::new("stranger").pem()).unwrap();
+    let [ca, stranger] = ["ca.pem", "stranger.pem"].map(shared_file);
     for api in APIS {
         let begun = Instant::now();
-        let flags = ["--wait", "60", "--cacert", stranger.to_str().unwrap()];
-        let run = infer(&server, api, &flags);
+        let run = infer(&SHARED.0, api, &["--wait", "60", "--cacert", &stranger]);
         unreached(&run, "is not signed by a trusted CA", "`--cacert FILE`");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(30), "{api}: {took:?}");
-        good(
-            &infer(
-                &server,
-                api,
-                &["--wait", "60", "--cacert", &made.text("ca.pem")],
-            ),
-            api,
-        );
+        let run = infer(&SHARED.0, api, &["--wait", "60", "--cacert", &ca]);
+        good(&run, api);
     }
 }
 
@@ -530,13 +496,10 @@ fn a_stop_waits_for_no_handshake() {
 
 #[test]
 fn a_doctor_sees_the_certificate_and_the_verdict() {
-    let made = Certificates::new();
-    made.write("server", 5);
-    let ca = made.text("ca.pem");
-    let server = start(&made, &[]);
+    let (server, _) = &*SHARED;
     let checks = |flags: &[&str]| {
         let words = ["doctor", "--output", "json", "--url"];
-        let url = url(&server, "kserve-grpc", true);
+        let url = url(server, "kserve-grpc", true);
         let run = cli::run(cli::command().args(words).arg(url).args(flags));
         let report: Value = serde_json::from_str(&run.text()).expect(&run.stderr);
         let checks = report["checks"].as_array().unwrap().clone();
@@ -549,7 +512,7 @@ fn a_doctor_sees_the_certificate_and_the_verdict() {
         };
         (of("TLS"), of("server"))
     };
-    let (tls, answers) = checks(&["--cacert", &ca]);
+    let (tls, answers) = checks(&["--cacert", &shared_file("ca.pem")]);
     assert!(
         tls.contains("TLSv1_3 at grpcs://localhost:") && tls.contains(", h2\""),
         "{tls}"
@@ -563,8 +526,7 @@ fn a_doctor_sees_the_certificate_and_the_verdict() {
         answers.contains("\"ok\"") && answers.contains(", ready"),
         "{answers}"
     );
-    made.other();
-    let (tls, answers) = checks(&["--cacert", &made.text("other.pem")]);
+    let (tls, answers) = checks(&["--cacert", &shared_file("other.pem")]);
     assert!(
         tls.contains("it would be refused: ") && tls.contains("unknown issuer"),
         "{tls}"
@@ -589,11 +551,9 @@ fn a_doctor_sees_the_certificate_and_the_verdict() {
 
 #[test]
 fn curl_commands_have_the_flags_of_tls() {
-    let made = Certificates::new();
-    made.write("server", 90);
-    let ca = made.text("ca.pem");
-    let server = start(&made, &[]);
-    let run = infer(&server, "kserve-rest", &["--cacert", &ca, "--print-curl"]);
+    let (server, _) = &*SHARED;
+    let ca = shared_file("ca.pem");
+    let run = infer(server, "kserve-rest", &["--cacert", &ca, "--print-curl"]);
     let command = run.text();
     assert!(
         command.starts_with(&format!("curl -sS --cacert {ca} https://localhost:")),
@@ -607,7 +567,7 @@ fn curl_commands_have_the_flags_of_tls() {
         run.text(),
         run.stderr
     );
-    let run = infer(&server, "kserve-grpc", &["--insecure", "--print-curl"]);
+    let run = infer(server, "kserve-grpc", &["--insecure", "--print-curl"]);
     assert!(
         run.text().starts_with("grpcurl -insecure -d "),
         "{}",

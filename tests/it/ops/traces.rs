@@ -1,5 +1,7 @@
 //! Spans of requests: their trees, against a real receiver of traces.
 
+use std::sync::LazyLock;
+
 use opentelemetry_proto::tonic::trace::v1::Span;
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
 use serde_json::json;
@@ -13,10 +15,10 @@ use crate::support::{
         CODE, PYTHON, add, add_python, code, file, generative, graph, node, options, session,
     },
     grpc::{Call, Grpc, dummy, to_floats},
-    http::{get, post, send},
+    http::{post, send},
     model,
     pipelines::{Config, custom, dl, request, ten, with},
-    sequence::{Ask, rest_body},
+    sequence::{self, Ask, rest_body},
     server::{free_ports, on},
     streams::Talk,
     tfs,
@@ -32,40 +34,53 @@ fn parent(number: u8) -> (String, String) {
     (id, header)
 }
 
-/// Serves with traces that go to a collector at once.
-fn serve(collector: &Collector, args: &[&str]) -> Server {
+/// A collector, and a server whose traces go there at once, with everything that the tests here ask.
+static SHARED: LazyLock<(Collector, Server)> = LazyLock::new(|| {
+    let collector = Collector::grpc();
+    let mut config = Config::of(&["dummy"]);
+    let total = sequence::entry("running_total", "running_total");
+    config.put("model_config_list", json!({"config": total}));
+    let batched = config.model("perceptron", &model("perceptron"));
+    batched["nireq"] = json!(1);
+    batched["dynamic_batching"] = json!({"max_batch": 8});
+    config.library("shaped", "shaped.c");
+    let shapes = json!({"out": "2,1,10"});
+    let split = custom("split", "shaped", &shapes, "in=request.x", "out=y");
+    let nodes = [
+        with(split, "demultiply_count", 2),
+        dl("add", "dummy", "b=split.y", "a=y"),
+    ];
+    config.pipeline("parts", "x", &nodes, "out=add.y");
+    let teller = file(&config, "teller.py", TELLER);
+    config.library_at("py", &teller);
+    let tell = custom("tell", "py", &json!({}), "in=request.x", "out=o");
+    config.pipeline("p", "x", &[tell], "out=tell.o");
+    add_python(&mut config, "py", CODE);
+    add(&mut config, "g", &inference());
+    add(&mut config, "gen", &generative(PYTHON));
+    file(&config, "gen/handler.py", CODE);
+    add(&mut config, "events", &generative(PYTHON));
+    // A string is behind its length.
+    let handler = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
+    file(&config, "events/handler.py", &handler);
+    let server = serve(&collector, config);
+    (collector, server)
+});
+
+/// Serves until this process ends.
+fn serve(collector: &Collector, config: Config) -> Server {
     let ports = free_ports();
     let mut command = cli::command();
     command
-        .arg("serve")
-        .args(args)
+        .args(["serve", "--config_path"])
+        .arg(config.write())
         .args(on(ports))
         .args(["--otlp-endpoint", &collector.url()])
         .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
         .env("OTEL_BSP_SCHEDULE_DELAY", "20");
     let server = Server::spawn(&mut command, ports);
     server.wait_ready();
-    server
-}
-
-fn serve_model(collector: &Collector, name: &str, flags: &[&str]) -> Server {
-    let path = model(name);
-    let precise = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
-    let path = path.to_str().unwrap();
-    let args = [
-        "--model_name",
-        name,
-        "--model_path",
-        path,
-        "--plugin_config",
-        precise,
-    ];
-    serve(collector, &[&args[..], flags].concat())
-}
-
-fn serve_config(collector: &Collector, config: &Config) -> Server {
-    let path = config.write();
-    serve(collector, &["--config_path", path.to_str().unwrap()])
+    config.keep(server)
 }
 
 /// Sends a request that belongs to a trace; returns also what the response says of that.
@@ -94,9 +109,8 @@ fn joined<'a>(spans: &'a [Span], id: &str, given: &str) -> &'a Span {
 
 #[test]
 fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
-    let collector = Collector::grpc();
-    let server = serve_model(&collector, "dummy", &[]);
-    let grpc = Grpc::connect(&server);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
     let (id, header) = parent(1);
     let (_, given) = infer(&grpc, dummy(), &header);
     let spans = collector.trace_of(&id);
@@ -134,7 +148,7 @@ fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
             ("tracestate", "a=1"),
             ("tracestate", "b=2"),
         ];
-        let answer = send(&server, "POST", path, &headers, body);
+        let answer = send(server, "POST", path, &headers, body);
         let spans = collector.trace_of(&id);
         assert!(spans.iter().all(|span| span.trace_state == "a=1,b=2"));
         let given = answer.header("traceparent").unwrap();
@@ -171,24 +185,9 @@ fn a_request_is_a_span_with_the_wait_and_the_inference_below() {
 
 #[test]
 fn each_node_and_each_part_is_a_span() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&["dummy"]);
-    config.library("shaped", "shaped.c");
-    let split = custom(
-        "split",
-        "shaped",
-        &json!({"out": "2,1,10"}),
-        "in=request.x",
-        "out=y",
-    );
-    let nodes = [
-        with(split, "demultiply_count", 2),
-        dl("add", "dummy", "b=split.y", "a=y"),
-    ];
-    config.pipeline("parts", "x", &nodes, "out=add.y");
-    let server = serve_config(&collector, &config);
-    let grpc = Grpc::connect(&server);
-    let (id, header) = parent(1);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
+    let (id, header) = parent(8);
     infer(&grpc, ten("parts", 0.0), &header);
     insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
     inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=parts ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
@@ -204,19 +203,18 @@ fn each_node_and_each_part_is_a_span() {
 
 #[test]
 fn a_step_of_a_sequence_is_a_span() {
-    let collector = Collector::grpc();
-    let server = serve_model(&collector, "running_total", &["--stateful"]);
+    let (collector, server) = &*SHARED;
     let mut drawn = String::new();
     for (number, ask) in [
-        (1, Ask::new("running_total", 1.0).id(7).start()),
-        (2, Ask::new("running_total", 2.0).id(7)),
-        (3, Ask::new("running_total", 2.0).id(7).end()),
+        (9, Ask::new("running_total", 1.0).id(7).start()),
+        (10, Ask::new("running_total", 2.0).id(7)),
+        (11, Ask::new("running_total", 2.0).id(7).end()),
     ] {
         let (id, header) = parent(number);
         let (body, _) = rest_body(&ask, false);
         let path = "/v2/models/running_total/infer";
         let headers = [("traceparent", &*header)];
-        let answer = send(&server, "POST", path, &headers, body.to_string().as_bytes());
+        let answer = send(server, "POST", path, &headers, body.to_string().as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.text());
         drawn += &tree(&collector.trace_of(&id));
     }
@@ -242,12 +240,9 @@ const TELL: &str =
 
 #[test]
 fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&[]);
-    add_python(&mut config, "py", CODE);
-    let server = serve_config(&collector, &config);
-    let grpc = Grpc::connect(&server);
-    let (id, header) = parent(1);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
+    let (id, header) = parent(12);
     let seen = |answer: &ModelInferResponse| -> serde_json::Value {
         serde_json::from_slice(&answer.raw_output_contents[0]).unwrap()
     };
@@ -264,7 +259,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
 
     // A request that is not sampled, on a thread that has had one that is.
     let mut unsampled = tonic::Request::new(code("py", TELL));
-    let header = format!("00-{:032x}-{PARENT}-00", 2);
+    let header = format!("00-{:032x}-{PARENT}-00", 13);
     unsampled
         .metadata_mut()
         .insert("traceparent", header.parse().unwrap());
@@ -275,7 +270,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     assert_eq!(seen(answer.get_ref()), json!({}));
 
     // One that fails.
-    let (id, header) = parent(3);
+    let (id, header) = parent(14);
     let mut raises = tonic::Request::new(code("py", "raise ValueError('x')"));
     raises
         .metadata_mut()
@@ -292,7 +287,7 @@ fn calculators_and_handlers_are_spans_and_handlers_know_theirs() {
     let ids = collector.spans();
     assert!(
         ids.iter()
-            .all(|span| hex(&span.trace_id) != format!("{:032x}", 2))
+            .all(|span| hex(&span.trace_id) != format!("{:032x}", 13))
     );
 }
 
@@ -309,14 +304,9 @@ class OvmsPythonModel:
 
 #[test]
 fn a_handler_of_a_pipeline_is_a_span_below_its_node_and_knows_it() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&[]);
-    config.library_at("py", &file(&config, "teller.py", TELLER));
-    let node = custom("tell", "py", &json!({}), "in=request.x", "out=o");
-    config.pipeline("p", "x", &[node], "out=tell.o");
-    let server = serve_config(&collector, &config);
-    let grpc = Grpc::connect(&server);
-    let (id, header) = parent(1);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
+    let (id, header) = parent(15);
     let (answer, _) = infer(&grpc, ten("p", 0.0), &header);
     let spans = collector.trace_of(&id);
     insta::assert_snapshot!(tree(&spans), @r"
@@ -330,11 +320,9 @@ fn a_handler_of_a_pipeline_is_a_span_below_its_node_and_knows_it() {
     assert_eq!(seen, json!({ "traceparent": own }));
 }
 
-#[test]
-fn a_model_within_a_graph_is_below_its_calculator() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&["dummy"]);
-    let text = graph(
+/// Writes a graph of one calculator that runs the model `dummy`.
+fn inference() -> String {
+    graph(
         "OVTENSOR:x",
         "OVTENSOR:y",
         &[
@@ -353,11 +341,14 @@ fn a_model_within_a_graph_is_below_its_calculator() {
                 ),
             ),
         ],
-    );
-    add(&mut config, "g", &text);
-    let server = serve_config(&collector, &config);
-    let grpc = Grpc::connect(&server);
-    let (id, header) = parent(1);
+    )
+}
+
+#[test]
+fn a_model_within_a_graph_is_below_its_calculator() {
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
+    let (id, header) = parent(16);
     infer(&grpc, ten("g", 0.0), &header);
     insta::assert_snapshot!(tree(&collector.trace_of(&id)), @r"
     inference.GRPCInferenceService/ModelInfer ovms.api=KServe ovms.servable=g ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
@@ -367,13 +358,22 @@ fn a_model_within_a_graph_is_below_its_calculator() {
     ");
 }
 
+/// Returns whether a span is that of a request with this name to a servable.
+fn is_of(span: &Span, name: &str, servable: &str) -> bool {
+    span.name == name && attribute(span, "ovms.servable").as_deref() == Some(servable)
+}
+
+/// Waits for the trace of a request to a servable whose client has none.
+fn alone(collector: &Collector, name: &str, servable: &str) -> Vec<Span> {
+    collector.trace(|span| span.parent_span_id.is_empty() && is_of(span, name, servable))
+}
+
 const STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
 
 #[test]
 fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
-    let collector = Collector::grpc();
-    let server = serve_model(&collector, "dummy", &[]);
-    let grpc = Grpc::connect(&server);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
     let speak = |mut talk: Talk<'_>| {
         talk.ask(dummy());
         talk.ask(request("dummy", &[("b", &[1, 3], &[0.0; 3])]));
@@ -381,7 +381,7 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
         talk.rest();
     };
     speak(Talk::open(&grpc));
-    let alone = tree(&collector.trace_named(STREAM));
+    let alone = tree(&alone(collector, STREAM, "dummy"));
     insta::assert_snapshot!(alone, @r"
     inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=dummy ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
       message
@@ -389,7 +389,7 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
         inference
       message  failed: Invalid input shape - Expected: (1,10); Actual: (1,3); input name: b
     ");
-    let (id, header) = parent(1);
+    let (id, header) = parent(17);
     let (talk, given) = Talk::open_below(&grpc, &header);
     speak(talk);
     let spans = collector.trace_of(&id);
@@ -399,12 +399,8 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
 
 #[test]
 fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&[]);
-    add(&mut config, "gen", &generative(PYTHON));
-    file(&config, "gen/handler.py", CODE);
-    let server = serve_config(&collector, &config);
-    let grpc = Grpc::connect(&server);
+    let (collector, server) = &*SHARED;
+    let grpc = Grpc::connect(server);
     let speak = |mut talk: Talk<'_>| {
         talk.send(code(
             "gen",
@@ -426,7 +422,7 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
         [own.clone(), own]
     };
     let seen = speak(Talk::open(&grpc));
-    let spans = collector.trace_named(STREAM);
+    let spans = alone(collector, STREAM, "gen");
     let alone = tree(&spans);
     insta::assert_snapshot!(alone, @r"
     inference.GRPCInferenceService/ModelStreamInfer ovms.api=KServe ovms.servable=gen ovms.version=1 rpc.grpc.status_code=0 rpc.method=ModelStreamInfer rpc.service=inference.GRPCInferenceService rpc.system=grpc
@@ -437,7 +433,7 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
     ");
     assert_eq!(seen, own(&spans));
 
-    let (id, header) = parent(1);
+    let (id, header) = parent(18);
     let (talk, given) = Talk::open_below(&grpc, &header);
     let seen = speak(talk);
     let spans = collector.trace_of(&id);
@@ -448,21 +444,15 @@ fn a_stream_to_a_graph_is_a_span_with_the_steps_below() {
 
 #[test]
 fn a_stream_of_events_is_a_span_as_well() {
-    let collector = Collector::grpc();
-    let mut config = Config::of(&[]);
-    add(&mut config, "gen", &generative(PYTHON));
-    // A string is behind its length.
-    let handler = CODE.replace("bytes(inputs[0])", "bytes(inputs[0])[4:]");
-    file(&config, "gen/handler.py", &handler);
-    let server = serve_config(&collector, &config);
+    let (collector, server) = &*SHARED;
     let code = "yield [Tensor('out', b'\\x01\\0\\0\\0x', shape=(1,), datatype='BYTES')]";
     let body = json!({ "in": code }).to_string();
-    let path = "/v2/models/gen/generate_stream";
-    let answer = post(&server, path, body.as_bytes());
+    let path = "/v2/models/events/generate_stream";
+    let answer = post(server, path, body.as_bytes());
     assert_eq!(answer.status, 200, "{}", answer.text());
     let name = "POST /v2/models/{model}/generate_stream";
-    insta::assert_snapshot!(tree(&collector.trace_named(name)), @r"
-    POST /v2/models/{model}/generate_stream http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate_stream ovms.api=KServe ovms.servable=gen ovms.version=1 url.path=/v2/models/gen/generate_stream
+    insta::assert_snapshot!(tree(&alone(collector, name, "events")), @r"
+    POST /v2/models/{model}/generate_stream http.request.method=POST http.response.status_code=200 http.route=/v2/models/{model}/generate_stream ovms.api=KServe ovms.servable=events ovms.version=1 url.path=/v2/models/events/generate_stream
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=0
         python execute ovms.node=py
       calculator py ovms.calculator=PythonExecutorCalculator ovms.timestamp=1
@@ -472,11 +462,9 @@ fn a_stream_of_events_is_a_span_as_well() {
 #[test]
 fn a_batch_is_a_trace_with_links_to_its_requests() {
     const REQUESTS: u8 = 24;
-    let collector = Collector::grpc();
-    let batching = ["--nireq", "1", "--dynamic_batching", r#"{"max_batch":8}"#];
-    let server = serve_model(&collector, "perceptron", &batching);
+    let (collector, server) = &*SHARED;
     server.wait_log("up to 8 rows run as one inference");
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(server);
     let x = [0.5; 16];
     let calls: Vec<Call<'_>> = (0..REQUESTS)
         .map(|_| grpc.call(request("perceptron", &[("x", &[1, 16], &x)])))
@@ -490,7 +478,8 @@ fn a_batch_is_a_trace_with_links_to_its_requests() {
     let name = "inference.GRPCInferenceService/ModelInfer";
     let (spans, batch) = eventually("spans of all requests, and a batch", || {
         let spans = collector.spans();
-        let requests = spans.iter().filter(|span| span.name == name).count();
+        let is_batched = |span: &&Span| is_of(span, name, "perceptron");
+        let requests = spans.iter().filter(is_batched).count();
         let batch = spans.iter().find(|span| span.name == "batch")?.clone();
         (requests == usize::from(REQUESTS)).then_some((spans, batch))
     });
@@ -516,17 +505,4 @@ fn a_batch_is_a_trace_with_links_to_its_requests() {
             (&batch.span_id, &batch.trace_id)
         );
     }
-}
-
-#[test]
-fn probes_and_pages_have_no_spans() {
-    let collector = Collector::grpc();
-    let server = serve_model(&collector, "dummy", &["--metrics_enable"]);
-    for path in ["/v2/health/live", "/v2/models/dummy/ready", "/metrics", "/"] {
-        assert_eq!(get(&server, path).header("traceparent"), None, "{path}");
-    }
-    Grpc::connect(&server).round_trip();
-    get(&server, "/v2/models/dummy");
-    collector.trace_named("GET /v2/models/{model}");
-    assert_eq!(collector.spans().len(), 1);
 }

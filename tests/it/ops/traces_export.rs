@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::{BODY, INFER};
 use crate::support::{
     Server,
     certificates::Certificates,
@@ -16,11 +17,6 @@ use crate::support::{
     http::{get, post, send},
     server::free_ports,
 };
-
-const INFER: &str = "/v2/models/dummy/infer";
-
-const BODY: &[u8] =
-    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 fn serve(flags: &[&str], variables: &[(&str, &str)]) -> Server {
     let variables = [&[("OTEL_BSP_SCHEDULE_DELAY", "20")], variables].concat();
@@ -49,35 +45,28 @@ fn spans_go_over_http_as_the_variables_say() {
     assert_eq!(resource["service.name"], "shapes");
     assert_eq!(resource["deployment.environment"], "test");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
-
-    // The flag takes precedence over the variable.
-    let other = Collector::http();
-    let server = serve(
-        &["--otlp-endpoint", &other.url()],
-        &[
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", &url),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
-        ],
-    );
-    post(&server, INFER, BODY);
-    other.trace_named("POST /v2/models/{model}/infer");
-    assert_eq!(other.first().1["service.name"], "ovms");
-    assert_eq!(collector.spans().len(), 3);
 }
 
 #[test]
-fn headers_go_over_grpc_as_well_and_spans_may_be_compressed() {
+fn a_stop_sends_what_waits_with_headers_and_compressed() {
     let collector = Collector::grpc();
-    let server = serve(
+    let mut server = serve(
         &[],
         &[
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &collector.url()),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "600000"),
+            ("OTEL_TRACES_SAMPLER", "always_on"),
         ],
     );
-    post(&server, INFER, BODY);
-    collector.trace_named("POST /v2/models/{model}/infer");
+    // This sampler takes what its client leaves out as well.
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let answer = send(&server, "POST", INFER, &[("traceparent", parent)], BODY);
+    assert!(answer.header("traceparent").is_some());
+    server.signal("TERM");
+    assert!(server.wait().success());
+    assert_eq!(collector.spans().len(), 3);
     let (headers, _) = collector.first();
     assert_eq!(headers["x-tenant"], "blue");
     assert_eq!(headers["grpc-encoding"], "gzip");
@@ -88,7 +77,10 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
     let certificates = Certificates::new();
     certificates.write("server", 30);
     certificates.write("client", 30);
+    // The flag takes precedence over the variable.
+    let other = Collector::http();
     let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", other.url()),
         (
             "OTEL_EXPORTER_OTLP_CERTIFICATE",
             certificates.text("ca.pem"),
@@ -114,6 +106,8 @@ fn spans_go_over_tls_with_a_certificate_of_the_server() {
         let server = serve(&["--otlp-endpoint", &collector.https()], &variables);
         post(&server, INFER, BODY);
         collector.trace_named("POST /v2/models/{model}/infer");
+        assert_eq!(collector.first().1["service.name"], "ovms");
+        assert!(other.spans().is_empty());
     }
 }
 
@@ -138,33 +132,15 @@ fn sampling_follows_the_client_and_then_the_ratio() {
     let spans = collector.trace_of("0af7651916cd43dd8448eb211c80319c");
     assert_eq!(collector.spans().len(), spans.len());
 
-    for (variables, traced) in [
-        (&[("OTEL_TRACES_SAMPLER", "always_off")][..], false),
-        (&[("OTEL_SDK_DISABLED", "true")], false),
-        (&[("OTEL_TRACES_SAMPLER", "always_on")], true),
+    for variable in [
+        ("OTEL_TRACES_SAMPLER", "always_off"),
+        ("OTEL_SDK_DISABLED", "true"),
     ] {
-        let server = serve(&["--otlp-endpoint", &collector.url()], variables);
+        let server = serve(&["--otlp-endpoint", &collector.url()], &[variable]);
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
         let answer = send(&server, "POST", INFER, &[("traceparent", parent)], BODY);
-        assert_eq!(
-            answer.header("traceparent").is_some(),
-            traced,
-            "{variables:?}"
-        );
+        assert_eq!(answer.header("traceparent"), None, "{variable:?}");
     }
-}
-
-#[test]
-fn a_stop_sends_what_waits() {
-    let collector = Collector::grpc();
-    let mut server = serve(
-        &["--otlp-endpoint", &collector.url()],
-        &[("OTEL_BSP_SCHEDULE_DELAY", "600000")],
-    );
-    post(&server, INFER, BODY);
-    server.signal("TERM");
-    assert!(server.wait().success());
-    assert_eq!(collector.spans().len(), 3);
 }
 
 /// A collector that is not there, and one that never answers, hold nothing up.
@@ -204,21 +180,21 @@ fn a_dead_collector_does_no_harm() {
 }
 
 #[test]
-fn lines_of_the_access_log_have_the_trace() {
+fn the_access_log_and_open_metrics_have_traces_and_probes_have_none() {
     let collector = Collector::grpc();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access");
-    let server = serve(
-        &[
-            "--otlp-endpoint",
-            &collector.url(),
-            "--access_log",
-            file.to_str().unwrap(),
-        ],
-        &[],
-    );
+    let flags = [
+        "--otlp-endpoint",
+        &collector.url(),
+        "--access_log",
+        file.to_str().unwrap(),
+        "--metrics_enable",
+    ];
+    let server = serve(&flags, &[]);
     let answer = post(&server, INFER, BODY);
-    let trace = answer.header("traceparent").unwrap()[3..35].to_owned();
+    let parent = answer.header("traceparent").unwrap();
+    let (trace, span) = (&parent[3..35], &parent[36..52]);
     get(&server, "/v2/health/live");
     let lines = eventually("two lines", || {
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -227,23 +203,12 @@ fn lines_of_the_access_log_have_the_trace() {
     let (first, second) = lines.split_once('\n').unwrap();
     assert!(first.ends_with(&format!(" trace_id={trace}")), "{lines}");
     assert!(!second.contains("trace_id"), "{lines}");
-}
 
-#[test]
-fn open_metrics_has_exemplars() {
-    let collector = Collector::grpc();
-    let server = serve(
-        &["--otlp-endpoint", &collector.url(), "--metrics_enable"],
-        &[],
-    );
-    let answer = post(&server, INFER, BODY);
-    let parent = answer.header("traceparent").unwrap().to_owned();
     let accept = "application/openmetrics-text; version=1.0.0, text/plain";
     let page = send(&server, "GET", "/metrics", &[("accept", accept)], b"");
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(page.header("content-type"), Some(content_type));
     let page = page.text();
-    let (trace, span) = (&parent[3..35], &parent[36..52]);
     let exemplar = format!(r#" # {{trace_id="{trace}",span_id="{span}"}} "#);
     let line = page.lines().find(|line| line.contains(&exemplar));
     let line = line.unwrap_or_else(|| panic!("{page}"));
@@ -270,4 +235,12 @@ fn open_metrics_has_exemplars() {
     );
     let spans = collector.trace_of(trace);
     assert!(spans.iter().any(|it| hex(&it.span_id) == span));
+
+    for path in ["/v2/health/live", "/v2/models/dummy/ready", "/metrics", "/"] {
+        assert_eq!(get(&server, path).header("traceparent"), None, "{path}");
+    }
+    Grpc::connect(&server).round_trip();
+    get(&server, "/v2/models/dummy");
+    collector.trace_named("GET /v2/models/{model}");
+    assert_eq!(collector.spans().len(), spans.len() + 1);
 }

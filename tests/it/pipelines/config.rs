@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::shared::SHARED;
 use crate::support::{
     grpc::{self, Grpc},
     nodes,
     pipelines::{Config, custom, dl, infer, is_refused, ten},
-    repository,
 };
 
 const X: &str = "b=request.x";
@@ -84,11 +84,9 @@ fn files_that_the_schema_refuses_do_not_start_and_do_not_come_into_effect() {
     }
 }
 
-#[test]
-fn all_libraries_that_cannot_be_opened_leave_the_rest_alone() {
-    let mut config = Config::of(&["dummy"]);
-    let folder = repository::folder();
-    let text = folder.path().join("libtext.so");
+/// Adds libraries that cannot be opened, and their pipelines, to the shared server.
+pub(super) fn add(config: &mut Config) {
+    let text = config.beside("libtext.so");
     std::fs::write(&text, "not a library").unwrap();
     config.library_at("text", &text);
     config.library_at("climbs", "../libclimbs.so".as_ref());
@@ -98,13 +96,17 @@ fn all_libraries_that_cannot_be_opened_leave_the_rest_alone() {
         config.pipeline(name, "x", &[node], "out=c.y");
     }
     config.pipeline("good", "x", &[dl("n", "dummy", X, "a=y")], "out=n.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+}
+
+#[test]
+fn all_libraries_that_cannot_be_opened_leave_the_rest_alone() {
+    let server = &SHARED.server;
+    let client = Grpc::connect(server);
     for name in ["text", "climbs", "old"] {
         server.wait_log(&format!(
             "Validation of pipeline definition: {name} failed: Pipeline refers to incorrect library"
         ));
-        is_refused(&server, &client, name);
+        is_refused(server, &client, name);
     }
     for line in [
         "Library name: text failed to open base_path: ",

@@ -1,32 +1,29 @@
 //! Random edits of valid pipelines: invalid ones are refused, by the server and by the check alike.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 
-use crate::{
-    pipelines::property::randoms,
-    support::{
-        Server, cli,
-        pipelines::status,
-        random::{self, Random, edits::EDITS},
-        repository,
-    },
+use super::property::{SERVED, randoms, valid};
+use crate::support::{
+    cli,
+    pipelines::status,
+    random::{Random, edits::EDITS},
 };
 
 /// Number of times each edit is made, each time on another pipeline.
 const TIMES: usize = 4;
 
 /// An edited pipeline, and the expected texts of the log and the check.
-struct Edited {
+pub(super) struct Edited {
     what: &'static str,
-    config: Value,
+    pub(super) config: Value,
     texts: &'static [&'static str],
 }
 
 /// Applies each edit to some of the pipelines that it applies to.
-fn edited(randoms: &[Random]) -> Vec<Edited> {
+pub(super) fn edited(randoms: &[Random]) -> Vec<Edited> {
     let mut made = Vec::new();
     for ((what, edit), place) in EDITS.iter().zip(0_usize..) {
         // Each begins with another pipeline, so that it is not always the same few.
@@ -80,19 +77,8 @@ fn error(error: &Value) -> String {
 
 #[test]
 fn what_may_not_be_is_refused_by_the_server_and_by_the_check() {
-    let randoms = randoms(100, 40);
-    let edited = edited(&randoms);
-    let configs: Vec<Value> = edited
-        .iter()
-        .map(|edited| edited.config.clone())
-        .chain(randoms.iter().map(Random::config))
-        .collect();
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    fs::write(&path, random::file(&configs).to_string()).unwrap();
-
-    let server = Server::of_file(&path, &[]);
-    server.wait_ready();
+    let edited = edited(&randoms(100, 40));
+    let (path, server) = &*SERVED;
     let log = server.log();
     let logged = logged(&log);
     let path = path.to_str().unwrap();
@@ -125,9 +111,9 @@ fn what_may_not_be_is_refused_by_the_server_and_by_the_check() {
             .map(error)
             .collect();
         assert_eq!(checked.join("; "), errors, "{}", reported());
-        assert_eq!(status(&server, name), "LOADING FAILED_PRECONDITION");
+        assert_eq!(status(server, name), "LOADING FAILED_PRECONDITION");
     }
-    for random in &randoms {
+    for random in &valid() {
         let name = random.name.as_str();
         let reported = || format!("{name}: {:#}", random.config());
         assert_eq!(logged.get(name), None, "{}", reported());
@@ -139,7 +125,7 @@ fn what_may_not_be_is_refused_by_the_server_and_by_the_check() {
             "{verdict} {}",
             reported()
         );
-        assert_eq!(status(&server, name), "AVAILABLE OK");
+        assert_eq!(status(server, name), "AVAILABLE OK");
     }
     assert_eq!(reports.next(), None);
 }

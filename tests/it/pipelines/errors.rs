@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::shared::{SHARED, two_places};
 use crate::support::{
     Server,
-    grpc::Grpc,
+    grpc::{self, Grpc},
     http::post,
-    pipelines::{Config, custom, dl, infer, lines, status, ten, wait_lines, with},
+    model,
+    pipelines::{Config, custom, dl, infer, lines, request, status, ten, wait_lines, with},
 };
 
 const X: &str = "in=request.x";
@@ -157,10 +159,8 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     assert_eq!(lines(&log, "D"), vec!["D 0"; opened.len()]);
 }
 
-#[test]
-fn the_first_failure_ends_the_rest() {
-    let mut config = Config::of(&["dummy"]);
-    config.library("shaped", "shaped.c");
+/// Adds a pipeline to the server of two places.
+pub(super) fn add_many_parts(config: &mut Config) {
     let (log, gate) = (config.beside("log"), config.beside("gate"));
     // The first part fails once the gate is open, after which nothing begins any more.
     let split = custom("split", "shaped", &json!({"out": "500,1,10"}), X, "out=y");
@@ -172,35 +172,39 @@ fn the_first_failure_ends_the_rest() {
         "out=y",
     );
     let nodes = [with(split, "demultiply_count", 500), work];
-    config.pipeline("p", "x", &nodes, "out=work.y");
-    let server = config.serve_with(&["--max_custom_node_runs", "2"]);
-    let client = Grpc::connect(&server);
-    let refused = client.refused(ten("p", 0.0));
+    config.pipeline("fails", "x", &nodes, "out=work.y");
+}
+
+#[test]
+fn the_first_failure_ends_the_rest() {
+    let shared = two_places();
+    let (log, gate) = (shared.beside("log"), shared.beside("gate"));
+    let client = Grpc::connect(&shared.server);
+    let refused = client.refused(ten("fails", 0.0));
     assert!(refused.starts_with("Internal: Custom node failed during execution - Node: work"));
     assert!(refused.contains("shard: split_1"), "{refused}");
     let begun = lines(&log, "X").len();
     assert!(begun < 10, "{begun} of 500 have begun");
     std::fs::write(&gate, "").unwrap();
     // The request in flight has ended and releases its slot: others run.
-    let again = client.refused(ten("p", 0.0));
+    let again = client.refused(ten("fails", 0.0));
     assert_eq!(again, refused);
     assert!(lines(&log, "X").len() < 30);
     wait_lines(&log, "X", 2);
 }
 
+/// Adds a model and a pipeline to the shared server.
+pub(super) fn add(config: &mut Config) {
+    config.model("fails", &model("running_fail"));
+    let node = dl("n", "fails", "x=request.x split=request.split", "total=y");
+    config.pipeline("failing", "x split", &[node], "out=n.y");
+}
+
 #[test]
 fn a_model_that_fails_is_reported() {
-    let mut config = Config::of(&["dummy"]);
-    config.library("shaped", "shaped.c");
-    config.model("fails", &crate::support::model("running_fail"));
-    let node = dl("n", "fails", "x=request.x split=request.split", "total=y");
-    config.pipeline("p", "x split", &[node], "out=n.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let mut request = crate::support::pipelines::request("p", &[("x", &[1, 4], &[1.0; 4])]);
-    request
-        .inputs
-        .push(crate::support::grpc::input("split", "INT64", &[1]));
+    let client = Grpc::connect(&SHARED.server);
+    let mut request = request("failing", &[("x", &[1, 4], &[1.0; 4])]);
+    request.inputs.push(grpc::input("split", "INT64", &[1]));
     request
         .raw_input_contents
         .push(3_i64.to_le_bytes().to_vec().into());

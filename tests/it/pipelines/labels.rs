@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::shared::SHARED;
 use crate::support::{
     Server, eventually, fixture,
     http::get,
@@ -99,9 +100,8 @@ fn outputs_have_the_labels_of_the_models_that_they_come_from() {
     });
 }
 
-#[test]
-fn inputs_are_prepared_as_the_models_do_that_take_them() {
-    let mut config = Config::of(&[]);
+/// Adds models and pipelines to the shared server.
+pub(super) fn add(config: &mut Config) {
     let prepared = [
         ("bgr", "color_format"),
         ("other", "color_format"),
@@ -117,22 +117,25 @@ fn inputs_are_prepared_as_the_models_do_that_take_them() {
         entry[key] = value;
     }
     let of = |model| dl(model, model, IMAGE, SCORES);
-    config.pipeline("one", "image", &[of("bgr")], "out=bgr.y");
+    config.pipeline("of_one", "image", &[of("bgr")], "out=bgr.y");
     config.pipeline(
-        "same",
+        "of_same",
         "image",
         &[of("bgr"), of("other")],
         "a=bgr.y b=other.y",
     );
     config.pipeline(
-        "two",
+        "of_two",
         "image",
         &[of("bgr"), of("plain")],
         "a=bgr.y b=plain.y",
     );
-    let server = config.serve();
-    assert_eq!(properties(&server, "bgr")["images"], "bgr");
-    assert_eq!(properties(&server, "one")["images"], "bgr");
-    assert_eq!(properties(&server, "same")["images"], "bgr");
-    assert!(properties(&server, "two")["images"].is_null());
+}
+
+#[test]
+fn inputs_are_prepared_as_the_models_do_that_take_them() {
+    for name in ["bgr", "of_one", "of_same"] {
+        assert_eq!(properties(&SHARED.server, name)["images"], "bgr");
+    }
+    assert!(properties(&SHARED.server, "of_two")["images"].is_null());
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::shared::SHARED;
 use crate::support::{
-    cli, fixture,
+    cli,
     grpc::Grpc,
     http::get,
     pipelines::{Config, custom, dl, infer, request, status, ten, wait_lines},
@@ -14,14 +15,19 @@ use crate::support::{
 
 const X: &str = "b=request.x";
 
+/// Adds pipelines to the shared server.
+pub(super) fn add(config: &mut Config) {
+    config.pipeline("rows", "x", &[], "out_string=request.x");
+    let node = [dl("n", "dummy", X, "a=y")];
+    config.pipeline("itself", "x", &node, "out=n.y x=request.x");
+    config.pipeline("counted", "x", &node, "out=n.y");
+}
+
 #[test]
 fn rows_of_nothing_are_bounded() {
-    let mut config = Config::of(&["dummy"]);
-    config.pipeline("p", "x", &[], "out_string=request.x");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&SHARED.server);
     let empty = |rows: i64| {
-        let mut request = request("p", &[("x", &[rows, 0], &[])]);
+        let mut request = request("rows", &[("x", &[rows, 0], &[])]);
         request.inputs[0].datatype = "UINT8".to_owned();
         request
     };
@@ -66,40 +72,14 @@ fn a_custom_node_that_takes_its_time_to_be_made_holds_up_nobody_for_long() {
 }
 
 #[test]
-fn a_model_does_not_take_the_name_of_a_pipeline_that_serves() {
-    let mut config = Config::of(&["dummy"]);
-    config.pipeline("p", "x", &[dl("n", "dummy", X, "a=y")], "out=n.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    config.model("p", &fixture("models/dummy"));
-    let answer = config.reload(&server);
-    assert!(answer.starts_with("500: "), "{answer}");
-    server.wait_log(
-        "model `p` of the configuration file is refused: Given model name is already occupied",
-    );
-    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
-    assert_eq!(status(&server, "p"), "AVAILABLE OK");
-    config.remove("model_config_list", "p");
-    assert_eq!(config.reload(&server), "201");
-    assert_eq!(infer(&client, ten("p", 1.0)), "out [1,10] 2");
-}
-
-#[test]
 fn an_output_that_has_the_name_of_an_input_leaves_its_type_alone() {
-    let mut config = Config::of(&["dummy"]);
-    config.pipeline(
-        "p",
-        "x",
-        &[dl("n", "dummy", X, "a=y")],
-        "out=n.y x=request.x",
-    );
-    let server = config.serve();
-    let metadata = get(&server, "/v2/models/p").json();
+    let server = &SHARED.server;
+    let metadata = get(server, "/v2/models/itself").json();
     let types = |side: &str| metadata[side][0]["datatype"].clone();
     assert_eq!(types("inputs"), "FP32");
     assert_eq!(metadata["outputs"][1]["datatype"], "UNDEFINED");
-    let client = Grpc::connect(&server);
-    let mut wrong = ten("p", 1.0);
+    let client = Grpc::connect(server);
+    let mut wrong = ten("itself", 1.0);
     wrong.inputs[0].datatype = "INT32".to_owned();
     let refused = client.refused(wrong);
     assert!(
@@ -134,12 +114,10 @@ fn a_stop_does_not_wait_long_for_a_node_whose_client_has_left() {
 
 #[test]
 fn statistics_of_a_pipeline_are_of_its_requests() {
-    let mut config = Config::of(&["dummy"]);
-    config.pipeline("p", "x", &[dl("n", "dummy", X, "a=y")], "out=n.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    client.answered(ten("p", 1.0));
-    let statistics = get(&server, "/v2/models/p/stats").json();
+    let server = &SHARED.server;
+    let client = Grpc::connect(server);
+    client.answered(ten("counted", 1.0));
+    let statistics = get(server, "/v2/models/counted/stats").json();
     let statistics = &statistics["model_stats"][0];
     assert_eq!(statistics["inference_count"], 1);
     assert_eq!(statistics["execution_count"], 1);

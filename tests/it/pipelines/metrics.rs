@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::shared::SHARED;
 use crate::support::{
     grpc::Grpc,
     http::get,
@@ -65,15 +66,17 @@ fn pipelines_count_requests_and_nodes_and_models_count_runs() {
     }
 }
 
+/// Adds a pipeline to the shared server.
+pub(super) fn add(config: &mut Config) {
+    let node = dl("n", "dummy", "b=request.x", "a=y");
+    config.pipeline("measured", "x", &[node], "out=n.y");
+}
+
 #[test]
 fn node_times_are_there_only_if_they_are_listed() {
-    let mut config = Config::of(&["dummy"]);
-    let node = dl("n", "dummy", "b=request.x", "a=y");
-    config.pipeline("p", "x", &[node], "out=n.y");
-    let server = config.serve_with(&["--metrics_enable"]);
-    let client = Grpc::connect(&server);
-    client.answered(ten("p", 0.0));
-    let page = get(&server, "/metrics").text();
-    assert!(page.contains("name=\"p\",version=\"1\""), "{page}");
+    let client = Grpc::connect(&SHARED.server);
+    client.answered(ten("measured", 0.0));
+    let page = get(&SHARED.server, "/metrics").text();
+    assert!(page.contains("name=\"measured\",version=\"1\""), "{page}");
     assert!(!page.contains("ovms_node_time_us"), "{page}");
 }

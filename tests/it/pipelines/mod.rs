@@ -20,6 +20,7 @@ mod property;
 mod python_reload;
 mod reload;
 mod run;
+mod shared;
 mod sheets;
 mod terminal;
 mod workers;

@@ -1,5 +1,6 @@
 //! Names that differ little, and many of them; the rest is in the sheet `names`.
 
+use super::shared::SHARED;
 use crate::support::{
     grpc::{Grpc, error},
     pipelines::{Config, dl, infer, status, ten},
@@ -7,9 +8,8 @@ use crate::support::{
 
 const X: &str = "b=request.x";
 
-#[test]
-fn two_names_that_differ_little_and_two_hundred_nodes() {
-    let mut config = Config::of(&["dummy"]);
+/// Adds pipelines to the shared server.
+pub(super) fn add(config: &mut Config) {
     let node = |index: usize| {
         let source = match index {
             0 => X.to_owned(),
@@ -23,13 +23,17 @@ fn two_names_that_differ_little_and_two_hundred_nodes() {
     config.pipeline("long ", "x", &nodes[..2], "out=n1.y");
     // The second of one name is left out.
     config.pipeline("long", "x", &nodes[..3], "out=n2.y");
-    let server = config.serve();
+}
+
+#[test]
+fn two_names_that_differ_little_and_two_hundred_nodes() {
+    let server = &SHARED.server;
     server.wait_log("Duplicated pipeline names");
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(server);
     assert_eq!(infer(&client, ten("long", 0.0)), "out [1,10] 200");
     assert_eq!(infer(&client, ten("Long", 0.0)), "out [1,10] 1");
     assert_eq!(infer(&client, ten("long ", 0.0)), "out [1,10] 2");
-    assert_eq!(status(&server, "Long"), "AVAILABLE OK");
+    assert_eq!(status(server, "Long"), "AVAILABLE OK");
     let unknown = client.infer(ten("LONG", 0.0)).unwrap_err();
     assert_eq!(
         error(&unknown),

@@ -9,12 +9,14 @@ use std::{
 use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
 use serde_json::{Value, json};
 
+use super::shared::{SHARED, two_places};
 use crate::support::{
     Server, busy,
     cli::words,
     eventually,
     grpc::{self, Grpc},
     http::get,
+    model,
     pipelines::{Config, custom, dl, infer, lines, reported, request, ten, wait_lines, with},
     thread,
 };
@@ -47,10 +49,14 @@ fn limited(mut message: ModelInferRequest) -> ModelInferRequest {
 
 const LATE: &str = "DeadlineExceeded: the client's deadline of 1s passed";
 
-#[test]
-fn branches_and_parts_run_beside_each_other() {
-    let mut config = Config::of(&["add"]);
-    config.library("shaped", "shaped.c");
+/// Adds models and pipelines to the shared server.
+pub(super) fn add(config: &mut Config) {
+    add_waiting(config);
+    add_of_one_slot(config);
+}
+
+/// Adds pipelines whose nodes wait for each other.
+fn add_waiting(config: &mut Config) {
     let (a, b) = (config.beside("a"), config.beside("b"));
     // Each waits for the other to have begun.
     let branch = |name: &str, mark: &Path, wait: &Path| {
@@ -63,35 +69,24 @@ fn branches_and_parts_run_beside_each_other() {
         dl("sum", "add", "input1=one.y input2=two.y", "sum=y"),
     ];
     config.pipeline("branches", "x", &nodes, "out=sum.y");
-    let (log, last) = (config.beside("log"), config.beside("last"));
+    let (log, last) = (config.beside("waiting"), config.beside("last"));
     // All wait for the last one.
     let params = json!({"log": log, "mark": last, "mark_if": "7", "wait": last});
     let part = custom("part", "shaped", &params, "in=split.y", "out=y");
-    config.pipeline("parts", "x", &[split(8), part], "out=part.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    assert_eq!(infer(&client, ten("branches", 1.0)), "out [1,10] 2");
-    assert_eq!(
-        infer(&client, ten("parts", 0.0)),
-        "out [8,1,10] 0 1 2 3 4 5 6 7"
-    );
-    assert_eq!(lines(&log, "X").len(), 8);
+    config.pipeline("waiting", "x", &[split(8), part], "out=part.y");
 }
 
-#[test]
-fn pipelines_that_share_one_slot_all_end() {
-    let mut config = Config::of(&[]);
-    let dummy = crate::support::model("dummy");
-    config.model("dummy", &dummy)["nireq"] = json!(1);
-    config.model("add", &crate::support::model("add"))["nireq"] = json!(1);
-    config.library("shaped", "shaped.c");
-    let n = |name: &str, input: &str| dl(name, "dummy", input, "a=y");
+/// Adds pipelines of models with one slot.
+fn add_of_one_slot(config: &mut Config) {
+    config.model("slot", &model("dummy"))["nireq"] = json!(1);
+    config.model("slot_add", &model("add"))["nireq"] = json!(1);
+    let n = |name: &str, input: &str| dl(name, "slot", input, "a=y");
     let chain = [n("one", X), n("two", "b=one.y"), n("three", "b=two.y")];
     config.pipeline("chain", "x", &chain, "out=three.y");
     let diamond = [
         n("left", X),
         n("right", X),
-        dl("sum", "add", "input1=left.y input2=right.y", "sum=y"),
+        dl("sum", "slot_add", "input1=left.y input2=right.y", "sum=y"),
         n("last", "b=sum.y"),
     ];
     config.pipeline("diamond", "x", &diamond, "out=last.y");
@@ -99,15 +94,29 @@ fn pipelines_that_share_one_slot_all_end() {
         split(20),
         n("a", "b=split.y"),
         n("b", "b=split.y"),
-        dl("sum", "add", "input1=a.y input2=b.y", "sum=y"),
+        dl("sum", "slot_add", "input1=a.y input2=b.y", "sum=y"),
     ];
     config.pipeline("parts", "x", &parts, "out=sum.y");
     config.pipeline("entry", "x", &chain, "out=three.y")["demultiply_count"] = json!(-1);
-    let server = config.serve();
+}
+
+#[test]
+fn branches_and_parts_run_beside_each_other() {
+    let client = Grpc::connect(&SHARED.server);
+    assert_eq!(infer(&client, ten("branches", 1.0)), "out [1,10] 2");
+    assert_eq!(
+        infer(&client, ten("waiting", 0.0)),
+        "out [8,1,10] 0 1 2 3 4 5 6 7"
+    );
+    assert_eq!(lines(&SHARED.beside("waiting"), "X").len(), 8);
+}
+
+#[test]
+fn pipelines_that_share_one_slot_all_end() {
     let begun = Instant::now();
     let clients: Vec<_> = (0..8_u8)
         .map(|client| {
-            let grpc = Grpc::connect(&server);
+            let grpc = Grpc::connect(&SHARED.server);
             thread(move || {
                 for round in 0..40_u8 {
                     let x = f32::from(client) * 50.0 + f32::from(round);
@@ -125,7 +134,7 @@ fn pipelines_that_share_one_slot_all_end() {
                             format!("out [2,1,10] {} {}", x + 3.0, x + 4.0),
                         ),
                         (
-                            request("dummy", &[("b", &[1, 10], &[x; 10])]),
+                            request("slot", &[("b", &[1, 10], &[x; 10])]),
                             format!("a [1,10] {}", x + 1.0),
                         ),
                     ] {
@@ -145,22 +154,25 @@ fn pipelines_that_share_one_slot_all_end() {
     }
 }
 
-#[test]
-fn a_client_that_leaves_ends_its_request() {
-    let mut config = Config::of(&[]);
-    config.library("shaped", "shaped.c");
-    let (log, gate) = (config.beside("log"), config.beside("gate"));
+/// Adds a pipeline to the server of two places.
+pub(super) fn add_many_parts(config: &mut Config) {
+    let (log, gate) = (config.beside("parts"), config.beside("parts_gate"));
     let params = json!({"log": log, "wait": gate});
     let part = custom("part", "shaped", &params, "in=split.y", "out=y");
     config.pipeline("p", "x", &[split(100), part], "out=part.y");
-    let server = config.serve_with(&["--max_custom_node_runs", "2", "--metrics_enable"]);
-    let client = Grpc::connect(&server);
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_request() {
+    let shared = two_places();
+    let (log, gate) = (shared.beside("parts"), shared.beside("parts_gate"));
+    let client = Grpc::connect(&shared.server);
     let call = client.call(ten("p", 0.0));
     wait_lines(&log, "X", 2);
     drop(call);
     let fail = r#"ovms_requests_fail{api="KServe",interface="gRPC",method="ModelInfer",name="p",version="1"}"#;
     eventually("the server has seen it", || {
-        (sample(&server, fail) == 1).then_some(())
+        (sample(&shared.server, fail) == 1).then_some(())
     });
     // What has begun ends, and nothing of it begins any more.
     fs::write(&gate, "").unwrap();
@@ -215,7 +227,7 @@ fn nodes_that_never_return_take_no_more_than_their_places() {
 #[test]
 fn a_client_that_leaves_gives_the_models_slot_back() {
     let mut config = Config::of(&[]);
-    let entry = config.model("busy", &crate::support::model("busy"));
+    let entry = config.model("busy", &model("busy"));
     entry["nireq"] = json!(1);
     entry["plugin_config"] = serde_json::from_str(busy::PLUGIN_CONFIG).unwrap();
     let node = |name: &str, x: &str| {

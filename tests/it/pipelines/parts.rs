@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::shared::SHARED;
 use crate::support::{
     grpc::{Grpc, to_floats},
     pipelines::{Config, custom, dl, infer, ten, with},
@@ -15,15 +16,8 @@ fn splits(name: &str, count: i64, input: &str, params: &Value) -> Value {
     with(node, "demultiply_count", count)
 }
 
-fn config(models: &[&str]) -> Config {
-    let mut config = Config::of(models);
-    config.library("shaped", "shaped.c");
-    config
-}
-
-#[test]
-fn twelve_levels_within_each_other() {
-    let mut config = config(&["dummy"]);
+/// Adds pipelines to the shared server.
+pub(super) fn add(config: &mut Config) {
     let mut nodes: Vec<Value> = (0..12)
         .map(|level| {
             let input = match level {
@@ -50,8 +44,11 @@ fn twelve_levels_within_each_other() {
         source = name;
     }
     config.pipeline("closed", "x", &nodes, "out=g0.y");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+}
+
+#[test]
+fn twelve_levels_within_each_other() {
+    let client = Grpc::connect(&SHARED.server);
     let answer = client.answered(ten("open", 0.0));
     assert_eq!(answer.outputs[0].shape, [&[2; 12][..], &[1, 10]].concat());
     let rows = to_floats(&answer.raw_output_contents[0]);

@@ -2,11 +2,12 @@
 //!
 //! `OVMS_TEST_SEEDS=FIRST..END` tries other seeds than the fixed ones.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::LazyLock};
 
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
 
+use super::edits;
 use crate::support::{
     Server,
     grpc::{self, Call, Grpc},
@@ -22,7 +23,7 @@ const REQUESTS: u64 = 4;
 const ABORTED: &str = "Pipeline execution aborted due to no content from custom node";
 
 /// Returns pipelines of fixed seeds, or of those in `OVMS_TEST_SEEDS`.
-pub(crate) fn randoms(first: u64, count: u64) -> Vec<Random> {
+pub(super) fn randoms(first: u64, count: u64) -> Vec<Random> {
     let seeds = match std::env::var("OVMS_TEST_SEEDS") {
         Ok(range) => {
             let (first, end) = range.split_once("..").expect("FIRST..END");
@@ -31,6 +32,29 @@ pub(crate) fn randoms(first: u64, count: u64) -> Vec<Random> {
         Err(_) => first..first + count,
     };
     seeds.map(Random::new).collect()
+}
+
+/// The configuration file and the server of the edited pipelines of [`edits`] and, behind them, of [`valid`].
+pub(super) static SERVED: LazyLock<(PathBuf, Server)> = LazyLock::new(|| {
+    let edited = edits::edited(&randoms(100, 40));
+    let configs = edited.into_iter().map(|edited| edited.config);
+    let configs: Vec<Value> = configs.chain(valid().iter().map(Random::config)).collect();
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    fs::write(&path, random::file(&configs).to_string()).unwrap();
+    let server = Server::of_file(&path, &[]);
+    server.wait_ready();
+    (path, server.kept(Some(folder)))
+});
+
+/// Returns the pipelines that the edited ones are made of, and those that are sent requests.
+pub(super) fn valid() -> Vec<Random> {
+    let mut all = randoms(100, 40);
+    // Otherwise they are the same.
+    if std::env::var_os("OVMS_TEST_SEEDS").is_none() {
+        all.extend(randoms(0, 40));
+    }
+    all
 }
 
 fn request(random: &Random, numbers: &[Numbers]) -> ModelInferRequest {
@@ -139,13 +163,8 @@ fn answered_by_rest(server: &Server, random: &Random, seed: u64) {
 #[test]
 fn random_pipelines_answer_as_they_read() {
     let randoms = randoms(0, 40);
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    let configs: Vec<Value> = randoms.iter().map(Random::config).collect();
-    fs::write(&path, random::file(&configs).to_string()).unwrap();
-    let server = Server::of_file(&path, &[]);
-    server.wait_ready();
-    let grpc = Grpc::connect(&server);
+    let server = &SERVED.1;
+    let grpc = Grpc::connect(server);
     // All at once, each model with one slot.
     let mut calls = Vec::new();
     for seed in 0..REQUESTS {
@@ -159,7 +178,7 @@ fn random_pipelines_answer_as_they_read() {
         *ends.entry(answered(random, seed, call)).or_default() += 1;
     }
     for random in randoms.iter().step_by(3) {
-        answered_by_rest(&server, random, REQUESTS);
+        answered_by_rest(server, random, REQUESTS);
     }
     if std::env::var_os("OVMS_TEST_SEEDS").is_none() {
         for end in ["answered", "empty", "nothing"] {

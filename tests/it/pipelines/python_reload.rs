@@ -8,7 +8,7 @@ use crate::support::{
     Server, eventually,
     graphs::reload,
     grpc::Grpc,
-    pipelines::{Config, custom, dl, infer, lines, request as asked, status, ten, wait_lines},
+    pipelines::{Config, custom, dl, infer, lines, status, ten, wait_lines},
 };
 
 /// A handler whose behaviour is set by the params of its node.
@@ -21,11 +21,6 @@ fn config() -> Config {
     fs::write(&path, STEPS).unwrap();
     config.library_at("py", &path);
     config
-}
-
-/// Writes a Python node with a behaviour.
-fn py(name: &str, does: &str, inputs: &str, outputs: &str) -> Value {
-    custom(name, "py", &json!({"do": does}), inputs, outputs)
 }
 
 /// Writes a Python node that multiplies.
@@ -41,7 +36,7 @@ fn stopped(mut server: Server) {
 }
 
 #[test]
-fn changed_code_takes_effect_when_somebody_asks() {
+fn changed_code_takes_effect_when_somebody_asks_and_if_it_loads() {
     let mut config = config();
     let nodes = [scale("n", "2", "in=request.x", "out=o")];
     config.pipeline("p", "x", &nodes, "y=n.o");
@@ -54,6 +49,24 @@ fn changed_code_takes_effect_when_somebody_asks() {
     assert_eq!(reload(&server), 200);
     assert_eq!(lines(&log, "initialize").len(), 2, "nothing has changed");
 
+    // Code that does not load any more leaves what serves.
+    fs::write(config.beside("steps.py"), "this is no Python\n").unwrap();
+    assert_eq!(reload(&server), 412);
+    assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
+    assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
+    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
+    // Another model does not bring the handler that is broken into the one that serves.
+    config.json["model_config_list"][0]["config"]["nireq"] = 3.into();
+    config.reload(&server);
+    assert_eq!(status(&server, "q"), "AVAILABLE UNKNOWN");
+    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
+    fs::write(config.beside("steps.py"), STEPS).unwrap();
+    assert_eq!(reload(&server), 201);
+    assert_eq!(status(&server, "p"), "AVAILABLE OK");
+    assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
+    wait_lines(&log, "finalize n", 1);
+
+    let made = lines(&log, "initialize").len();
     // A module beside it counts as well.
     let changed = STEPS.replace("factor * it", "more(factor * it)");
     let changed = changed.replace("import os\n", "import os\nfrom helper import more\n");
@@ -63,14 +76,14 @@ fn changed_code_takes_effect_when_somebody_asks() {
     assert_eq!(reload(&server), 201, "another handler is a change");
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 102");
     assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 103");
-    wait_lines(&log, "finalize n", 2);
+    wait_lines(&log, "finalize n", made);
     fs::write(config.beside("helper.py"), "more = lambda it: it + 200\n").unwrap();
     reload(&server);
     assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 202");
-    wait_lines(&log, "finalize n", 4);
+    wait_lines(&log, "finalize n", made + 2);
     stopped(server);
-    assert_eq!(lines(&log, "initialize").len(), 6);
-    assert_eq!(lines(&log, "finalize").len(), 6);
+    assert_eq!(lines(&log, "initialize").len(), made + 4);
+    assert_eq!(lines(&log, "finalize").len(), made + 4);
 }
 
 #[test]
@@ -157,40 +170,7 @@ fn an_import_that_hangs_delays_no_other_pipeline() {
 }
 
 #[test]
-fn code_that_does_not_load_any_more_leaves_what_serves() {
-    let mut config = config();
-    config.pipeline(
-        "p",
-        "x",
-        &[scale("n", "2", "in=request.x", "out=o")],
-        "y=n.o",
-    );
-    let nodes = [
-        scale("n", "2", "in=request.x", "out=o"),
-        dl("m", "dummy", "b=n.o", "a=o"),
-    ];
-    config.pipeline("q", "x", &nodes, "y=m.o");
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    fs::write(config.beside("steps.py"), "this is no Python\n").unwrap();
-    assert_eq!(reload(&server), 412);
-    assert_eq!(status(&server, "p"), "AVAILABLE UNKNOWN");
-    assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
-    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
-    // Another model does not bring the handler that is broken into the one that serves.
-    config.json["model_config_list"][0]["config"]["nireq"] = 3.into();
-    config.reload(&server);
-    assert_eq!(status(&server, "q"), "AVAILABLE UNKNOWN");
-    assert_eq!(infer(&client, ten("q", 1.0)), "y [1,10] 3");
-    fs::write(config.beside("steps.py"), STEPS).unwrap();
-    assert_eq!(reload(&server), 201);
-    assert_eq!(status(&server, "p"), "AVAILABLE OK");
-    assert_eq!(infer(&client, ten("p", 1.0)), "y [1,10] 2");
-    wait_lines(&config.beside("log"), "finalize n", 1);
-}
-
-#[test]
-fn pipelines_whose_python_nodes_stay_as_they_are_keep_their_objects() {
+fn objects_are_kept_while_nodes_stay_and_finalized_after_the_last_request() {
     let mut config = config();
     let nodes = [
         scale("one", "2", "in=request.x", "out=o"),
@@ -199,6 +179,14 @@ fn pipelines_whose_python_nodes_stay_as_they_are_keep_their_objects() {
     config.pipeline("p", "x", &nodes, "y=other.o");
     let kept = [scale("kept", "2", "in=request.x", "out=o")];
     config.pipeline("q", "x", &kept, "y=kept.o");
+    let waits = custom(
+        "waits",
+        "py",
+        &json!({"do": "wait"}),
+        "in=request.x",
+        "out=o",
+    );
+    config.pipeline("w", "x", &[waits], "y=waits.o");
     let server = config.serve();
     let client = Grpc::connect(&server);
     let log = config.beside("log");
@@ -217,80 +205,17 @@ fn pipelines_whose_python_nodes_stay_as_they_are_keep_their_objects() {
     config.remove("pipeline_config_list", "p");
     assert_eq!(config.reload(&server), "201");
     wait_lines(&log, "finalize o", 4);
-    stopped(server);
-    assert_eq!(lines(&log, "finalize").len(), 5);
-}
 
-#[test]
-fn an_object_is_finalized_after_its_last_request() {
-    let mut config = config();
-    config.pipeline(
-        "p",
-        "x",
-        &[py("n", "wait", "in=request.x", "out=o")],
-        "y=n.o",
-    );
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let log = config.beside("log");
-    let call = client.call(ten("p", 1.0));
+    let call = client.call(ten("w", 1.0));
     wait_lines(&log, "waiting", 1);
     // The server stays responsive meanwhile.
-    config.remove("pipeline_config_list", "p");
+    config.remove("pipeline_config_list", "w");
     assert_eq!(config.reload(&server), "201");
     assert!(!call.is_answered());
-    assert_eq!(lines(&log, "finalize").len(), 0);
+    assert_eq!(lines(&log, "finalize waits").len(), 0);
     fs::write(config.beside("gate"), "").unwrap();
     assert_eq!(call.wait().unwrap().outputs[0].name, "y");
-    wait_lines(&log, "finalize n", 1);
-}
-
-/// A handler that counts the calls of a request.
-const COUNTING: &str = r#"
-import os
-from array import array
-from pyovms import Tensor
-
-class OvmsPythonModel:
-    def initialize(self, kwargs):
-        self.log = os.path.join(kwargs["base_path"], "log")
-
-    def write(self, line):
-        with open(self.log, "a") as file:
-            file.write(line + "\n")
-
-    def create_state(self):
-        self.write("create")
-        return {"calls": 0}
-
-    def execute(self, inputs, state):
-        state["calls"] += 1
-        return [Tensor("out", array("f", [float(state["calls"])] * 10), [1, 10], "FP32")]
-
-    def destroy_state(self, state):
-        self.write(f"destroy after {state['calls']}")
-"#;
-
-#[test]
-fn each_request_has_a_state_of_its_own() {
-    let mut config = Config::of(&["dummy"]);
-    let path = config.beside("counting.py");
-    fs::write(&path, COUNTING).unwrap();
-    config.library_at("py", &path);
-    let node = custom("n", "py", &json!({}), "in=request.x", "out=o");
-    let entry = config.pipeline("p", "x", &[node], "y=n.o");
-    entry["demultiply_count"] = (-1).into();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let log = config.beside("log");
-    for request in 1..=2 {
-        let answer = infer(&client, asked("p", &[("x", &[3, 1], &[0.0; 3])]));
-        let mut calls: Vec<&str> = answer.split(' ').skip(2).collect();
-        calls.sort_unstable();
-        assert_eq!(calls, ["1", "2", "3"], "{answer}");
-        eventually("states", || {
-            (lines(&log, "destroy after 3").len() == request).then_some(())
-        });
-        assert_eq!(lines(&log, "create").len(), request);
-    }
+    wait_lines(&log, "finalize waits", 1);
+    stopped(server);
+    assert_eq!(lines(&log, "finalize").len(), 6);
 }

@@ -58,6 +58,19 @@ fn an_entry_that_becomes_invalid_leaves_what_serves() {
     let serves = ["out [1,10] 2", "out [1,10] 2"];
     assert_eq!(answers(), serves);
 
+    // A model does not take the name of a pipeline that serves.
+    config.model("p", &model("dummy"));
+    let answer = config.reload(&server);
+    assert!(answer.starts_with("500: "), "{answer}");
+    server.wait_log(
+        "model `p` of the configuration file is refused: Given model name is already occupied",
+    );
+    assert_eq!(answers(), serves);
+    assert_eq!(states(), ["AVAILABLE OK"; 2]);
+    config.remove("model_config_list", "p");
+    assert_eq!(config.reload(&server), "201");
+    assert_eq!(answers(), serves);
+
     for (pipeline, node) in [(0, 0), (1, 1)] {
         let nodes = &mut config.json["pipeline_config_list"][pipeline]["nodes"];
         nodes[node]["model_name"] = json!("dumy");

@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("pipelines": check check_files names new new_files parts python python_errors python_run refusals reload run serving show);
+sheets!("pipelines": check check_files names new new_files python python_errors python_run refusals reload run serving show);

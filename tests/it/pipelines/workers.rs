@@ -1,6 +1,6 @@
-//! Workers of the Python nodes of pipelines.
+//! Workers of the Python nodes of pipelines, and the states of requests there.
 
-use std::fs;
+use std::{fs, path::PathBuf, sync::LazyLock};
 
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
@@ -10,24 +10,26 @@ use crate::support::{
     graphs::{CODE, reload, reported},
     grpc::{Grpc, raw},
     http::get,
-    pipelines::{Config, custom, is_ready, status, wait_lines},
+    pipelines::{Config, custom, infer, is_ready, lines, request, status, wait_lines},
     terminal,
 };
 
+/// Writes a node that runs code.
+fn node(name: &str, library: &str, inputs: &str) -> Value {
+    custom(name, library, &json!({}), inputs, "out=o")
+}
+
 /// Makes a file with the pipelines `p` and `other`, of a node each that runs code from requests, and `two`, whose
-/// second node runs what the first returns. While a file `hold` is there, no handler loads.
+/// second node runs what the first returns.
 fn config() -> Config {
     let mut config = Config::of(&[]);
     let path = config.beside("code.py");
-    let hold = config.beside("hold");
-    let waits = format!("import os, time\nwhile os.path.exists({hold:?}): time.sleep(0.01)\n");
-    fs::write(&path, waits + CODE).unwrap();
+    fs::write(&path, CODE).unwrap();
     config.library_at("py", &path);
-    let node = |name, inputs| custom(name, "py", &json!({}), inputs, "out=o");
     for name in ["p", "other"] {
-        config.pipeline(name, "in", &[node("n", "in=request.in")], "out=n.o");
+        config.pipeline(name, "in", &[node("n", "py", "in=request.in")], "out=n.o");
     }
-    let nodes = [node("a", "in=request.in"), node("b", "in=a.o")];
+    let nodes = [node("a", "py", "in=request.in"), node("b", "py", "in=a.o")];
     config.pipeline("two", "in", &nodes, "out=b.o");
     config
 }
@@ -36,6 +38,62 @@ fn config() -> Config {
 fn set(config: &mut Config, option: &str, value: impl Into<Value>) {
     config.json["pipeline_config_list"][0][option] = value.into();
 }
+
+/// Adds a pipeline like `p` whose handler does not load while a file `hold-NAME` is there.
+fn add_held<'a>(config: &'a mut Config, name: &str) -> &'a mut Value {
+    let path = config.beside(&format!("{name}.py"));
+    let hold = config.beside(&format!("hold-{name}"));
+    let waits = format!("import os, time\nwhile os.path.exists({hold:?}): time.sleep(0.01)\n");
+    fs::write(&path, waits + CODE).unwrap();
+    config.library_at(name, &path);
+    config.pipeline(name, "in", &[node("n", name, "in=request.in")], "out=n.o")
+}
+
+/// A handler that counts the calls of a request.
+const COUNTING: &str = r#"
+import os
+from array import array
+from pyovms import Tensor
+
+class OvmsPythonModel:
+    def initialize(self, kwargs):
+        self.log = os.path.join(kwargs["base_path"], "states")
+
+    def write(self, line):
+        with open(self.log, "a") as file:
+            file.write(line + "\n")
+
+    def create_state(self):
+        self.write("create")
+        return {"calls": 0}
+
+    def execute(self, inputs, state):
+        state["calls"] += 1
+        return [Tensor("out", array("f", [float(state["calls"])] * 10), [1, 10], "FP32")]
+
+    def destroy_state(self, state):
+        self.write(f"destroy after {state['calls']}")
+"#;
+
+/// The folder and the server of the pipelines of [`config`], whose workers no test kills, and of others.
+static SHARED: LazyLock<(PathBuf, Server)> = LazyLock::new(|| {
+    let mut config = config();
+    for name in ["exits", "crashes", "loaded"] {
+        config.pipeline(name, "in", &[node("n", "py", "in=request.in")], "out=n.o");
+    }
+    let limited = [node("n", "py", "in=request.in")];
+    let limited = config.pipeline("limited", "in", &limited, "out=n.o");
+    limited["python_timeout_ms"] = json!(300);
+    limited["python_memory_limit"] = json!(1 << 30);
+    let counting = config.beside("counting.py");
+    fs::write(&counting, COUNTING).unwrap();
+    config.library_at("counting", &counting);
+    let counting = [node("n", "counting", "in=request.x")];
+    config.pipeline("counting", "x", &counting, "y=n.o")["demultiply_count"] = json!(-1);
+    add_held(&mut config, "thrice");
+    add_held(&mut config, "pair")["python_workers"] = json!(2);
+    (config.beside(""), config.serve_kept(&["--metrics_enable"]))
+});
 
 const FINE: &str = "return [Tensor('out', b'fine')]";
 const PID: &str = "import os; return [Tensor('out', str(os.getpid()).encode())]";
@@ -64,9 +122,7 @@ fn kill(process: &str) {
 
 #[test]
 fn nodes_of_a_pipeline_share_a_worker() {
-    let config = config();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&SHARED.1);
     let both = "import os; return [Tensor('out', (\"import os; return [Tensor('out', f'%d {os.getpid()}'.encode())]\" % os.getpid()).encode())]";
     let both = text(&client, "two", both);
     let (first, second) = both.split_once(' ').unwrap();
@@ -77,31 +133,34 @@ fn nodes_of_a_pipeline_share_a_worker() {
 
 #[test]
 fn a_worker_that_dies_fails_the_calls_in_flight_and_is_replaced() {
-    for (body, how) in [
-        ("import os; os._exit(3)", "ended with status 3"),
+    let server = &SHARED.1;
+    let client = Grpc::connect(server);
+    let other = text(&client, "other", PID);
+    for (name, body, how) in [
+        ("exits", "import os; os._exit(3)", "ended with status 3"),
         (
+            "crashes",
             "import ctypes; ctypes.string_at(0)",
             "was killed by SIGSEGV",
         ),
     ] {
-        let config = config();
-        let server = config.serve();
-        let client = Grpc::connect(&server);
-        let other = text(&client, "other", PID);
-        let waits = client.call(code("p", "import time; time.sleep(100)"));
+        let waits = client.call(code(name, "import time; time.sleep(100)"));
         eventually("it waits", || {
             let tasks = "import os; return [Tensor('out', str(len(os.listdir('/proc/self/task'))).encode())]";
-            (text(&client, "p", tasks) != "1" && text(&client, "p", tasks) != "2").then_some(())
+            (text(&client, name, tasks) != "1" && text(&client, name, tasks) != "2").then_some(())
         });
         let died = format!(
-            "Unavailable: Custom node failed during execution - Node: n; worker of pipeline p {how} in node n"
+            "Unavailable: Custom node failed during execution - Node: n; worker of pipeline {name} {how} in node n"
         );
-        assert_eq!(reported(&client, code("p", body)), died);
+        assert_eq!(reported(&client, code(name, body)), died);
         let error = waits.wait().expect_err("its worker has died");
         assert!(died.ends_with(error.message()), "{error}");
-        is_fine(&client, "p");
-        server.wait_log(&format!("Python worker {how}"));
-        server.wait_log("Python worker has restarted");
+        is_fine(&client, name);
+        let of = format!("of=\"pipeline {name}\"");
+        server.wait_log(&format!("Python worker {how} {of}"));
+        server.wait_log(&format!(
+            "Python worker has restarted, with its handlers {of}"
+        ));
         assert_eq!(text(&client, "other", PID), other);
     }
 }
@@ -173,120 +232,114 @@ fn an_exception_of_a_handler_is_placed_in_the_handler() {
 
 #[test]
 fn a_worker_that_is_killed_under_load_fails_what_it_has_and_no_more() {
-    let config = config();
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+    let client = Grpc::connect(&SHARED.1);
     for _ in 0..2 {
-        let worker = text(&client, "p", PID);
+        let worker = text(&client, "loaded", PID);
         let slow = format!("import time; time.sleep(0.2)\n{FINE}");
-        let calls: Vec<_> = (0..30).map(|_| client.call(code("p", &slow))).collect();
-        is_fine(&client, "p");
+        let calls: Vec<_> = (0..30)
+            .map(|_| client.call(code("loaded", &slow)))
+            .collect();
+        is_fine(&client, "loaded");
         kill(&worker);
         let died = calls.into_iter().filter_map(|call| call.wait().err());
         let died: Vec<_> = died.map(|error| error.message().to_owned()).collect();
         assert!(!died.is_empty());
-        let how = "Custom node failed during execution - Node: n; worker of pipeline p was killed by SIGKILL";
+        let how = "Custom node failed during execution - Node: n; worker of pipeline loaded was killed by SIGKILL";
         assert!(died.iter().all(|text| text.starts_with(how)), "{died:?}");
-        is_fine(&client, "p");
-        assert_ne!(text(&client, "p", PID), worker);
+        is_fine(&client, "loaded");
+        assert_ne!(text(&client, "loaded", PID), worker);
     }
 }
 
 #[test]
 fn after_three_deaths_a_pipeline_is_not_ready_until_a_worker_has_started() {
-    let config = config();
-    let server = config.serve_with(&["--metrics_enable"]);
-    let client = Grpc::connect(&server);
-    let counts = |server: &Server| {
+    let (folder, server) = &*SHARED;
+    let client = Grpc::connect(server);
+    let counts = || {
         let page = get(server, "/metrics").text();
         let ours = page
             .lines()
             .filter(|line| line.starts_with("ovms_python_worker"));
-        let ours = ours.filter(|line| line.contains(r#"name="p""#));
+        let ours = ours.filter(|line| line.contains(r#"name="thrice""#));
         ours.map(str::to_owned).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(
-        counts(&server),
-        r#"ovms_python_worker_deaths{name="p"} 0; ovms_python_worker_restarts{name="p"} 0"#
+        counts(),
+        r#"ovms_python_worker_deaths{name="thrice"} 0; ovms_python_worker_restarts{name="thrice"} 0"#
     );
     for _ in 0..2 {
-        let worker = text(&client, "p", PID);
+        let worker = text(&client, "thrice", PID);
         kill(&worker);
         eventually("another one is there", || {
-            let answer = client.infer(code("p", PID)).ok()?;
+            let answer = client.infer(code("thrice", PID)).ok()?;
             (answer.raw_output_contents[0] != worker).then_some(())
         });
     }
-    assert!(is_ready(&server, &client, "p"));
-    let worker = text(&client, "p", PID);
-    fs::write(config.beside("hold"), "").unwrap();
+    assert!(is_ready(server, &client, "thrice"));
+    let worker = text(&client, "thrice", PID);
+    fs::write(folder.join("hold-thrice"), "").unwrap();
     kill(&worker);
     eventually("it is not ready", || {
-        (!is_ready(&server, &client, "p")).then_some(())
+        (!is_ready(server, &client, "thrice")).then_some(())
     });
-    let reason = "worker of pipeline p was killed by SIGKILL, 3 times within a minute; it restarts after 2 s";
+    let reason = "worker of pipeline thrice was killed by SIGKILL, 3 times within a minute; it restarts after 2 s";
     assert_eq!(
-        reported(&client, code("p", FINE)),
+        reported(&client, code("thrice", FINE)),
         format!("Unavailable: Pipeline is not ready - {reason}")
     );
-    assert_eq!(status(&server, "p"), "LOADING UNKNOWN");
-    let error = get(&server, "/v2/models/p/ready").error();
+    assert_eq!(status(server, "thrice"), "LOADING UNKNOWN");
+    let error = get(server, "/v2/models/thrice/ready").error();
     assert_eq!(error, format!("404: Pipeline is not ready - {reason}"));
     // Its metadata is known all the same, and nobody else is held up.
-    assert_eq!(get(&server, "/v2/models/p").status, 200);
-    assert_eq!(get(&server, "/v2/health/ready").status, 200);
-    assert!(is_ready(&server, &client, "other"));
+    assert_eq!(get(server, "/v2/models/thrice").status, 200);
+    assert_eq!(get(server, "/v2/health/ready").status, 200);
+    assert!(is_ready(server, &client, "other"));
     is_fine(&client, "other");
-    fs::remove_file(config.beside("hold")).unwrap();
+    fs::remove_file(folder.join("hold-thrice")).unwrap();
     eventually("it is ready", || {
-        is_ready(&server, &client, "p").then_some(())
+        is_ready(server, &client, "thrice").then_some(())
     });
-    is_fine(&client, "p");
-    assert_eq!(status(&server, "p"), "AVAILABLE OK");
+    is_fine(&client, "thrice");
+    assert_eq!(status(server, "thrice"), "AVAILABLE OK");
     assert_eq!(
-        counts(&server),
-        r#"ovms_python_worker_deaths{name="p"} 3; ovms_python_worker_restarts{name="p"} 3"#
+        counts(),
+        r#"ovms_python_worker_deaths{name="thrice"} 3; ovms_python_worker_restarts{name="thrice"} 3"#
     );
 }
 
 #[test]
 fn requests_go_to_the_worker_with_the_fewest_calls() {
-    let mut config = config();
-    set(&mut config, "python_workers", 2);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let (log, gate) = (config.beside("log"), config.beside("gate"));
+    let (folder, server) = &*SHARED;
+    let client = Grpc::connect(server);
+    let (log, gate) = (folder.join("log"), folder.join("gate"));
     let waits = format!(
         "import os\nopen({log:?}, 'a').write('x\\n')\nwhile not os.path.exists({gate:?}): time.sleep(0.01)\n{PID}"
     );
-    let calls = [(); 2].map(|()| client.call(code("p", &waits)));
+    let calls = [(); 2].map(|()| client.call(code("pair", &waits)));
     wait_lines(&log, "x", 2);
     fs::write(&gate, "").unwrap();
     let workers = calls.map(|call| call.wait().unwrap().raw_output_contents[0].clone());
     assert_ne!(workers[0], workers[1]);
     // One that does not come back leaves the other.
-    fs::write(config.beside("hold"), "").unwrap();
+    fs::write(folder.join("hold-pair"), "").unwrap();
     kill(std::str::from_utf8(&workers[0]).unwrap());
-    server.wait_log("Python worker was killed by SIGKILL");
+    server.wait_log("Python worker was killed by SIGKILL of=\"pipeline pair\"");
     for _ in 0..3 {
-        is_fine(&client, "p");
+        is_fine(&client, "pair");
     }
-    assert!(is_ready(&server, &client, "p"));
+    assert!(is_ready(server, &client, "pair"));
+    fs::remove_file(folder.join("hold-pair")).unwrap();
 }
 
 #[test]
 fn a_pipeline_may_have_limits_of_time_and_memory() {
-    let mut config = config();
-    set(&mut config, "python_timeout_ms", 300);
-    set(&mut config, "python_memory_limit", 1 << 30);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
-    let error = reported(&client, code("p", "while True: pass"));
-    let reason = "worker of pipeline p was killed after 300 ms (python_timeout_ms) in node n";
+    let client = Grpc::connect(&SHARED.1);
+    let error = reported(&client, code("limited", "while True: pass"));
+    let reason = "worker of pipeline limited was killed after 300 ms (python_timeout_ms) in node n";
     assert!(error.ends_with(reason), "{error}");
-    let error = reported(&client, code("p", "bytearray(2 << 30)"));
+    let error = reported(&client, code("limited", "bytearray(2 << 30)"));
     assert!(error.ends_with("Node: n - MemoryError"), "{error}");
-    is_fine(&client, "p");
+    is_fine(&client, "limited");
 }
 
 #[test]
@@ -335,4 +388,20 @@ fn a_reload_starts_new_workers_for_other_options_and_other_code() {
         line.contains("Python worker ended with status 3") && line.contains("of=\"pipeline two\"")
     });
     assert_eq!(deaths.count(), 1, "{log}");
+}
+
+#[test]
+fn each_request_has_a_state_of_its_own() {
+    let client = Grpc::connect(&SHARED.1);
+    let log = SHARED.0.join("states");
+    for round in 1..=2 {
+        let answer = infer(&client, request("counting", &[("x", &[3, 1], &[0.0; 3])]));
+        let mut calls: Vec<&str> = answer.split(' ').skip(2).collect();
+        calls.sort_unstable();
+        assert_eq!(calls, ["1", "2", "3"], "{answer}");
+        eventually("states", || {
+            (lines(&log, "destroy after 3").len() == round).then_some(())
+        });
+        assert_eq!(lines(&log, "create").len(), round);
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::TcpStream,
+    sync::LazyLock,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -18,13 +19,17 @@ use crate::support::{
 
 const INFER: &str = "/v2/models/dummy/infer";
 
-/// Flags with the minimum read timeout.
-const IMPATIENT: &[&str] = &["--read_timeout_seconds", "1"];
+/// A server with the minimum read timeout.
+static IMPATIENT: LazyLock<Server> =
+    LazyLock::new(|| Server::start_with("dummy", &["--read_timeout_seconds=1"]).kept(None));
+
+/// A valid request for the model `dummy`.
+const BODY: &[u8] =
+    br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 #[test]
 fn a_connection_between_requests_has_no_limit_of_a_head() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let mut stream = connect(&server);
+    let mut stream = connect(&IMPATIENT);
     let live = head("GET", "/v2/health/live", 0, &[]);
     // Requests one after the other for longer than the limit, and then none.
     for pause in [400, 400, 400, 400, 1600] {
@@ -32,22 +37,28 @@ fn a_connection_between_requests_has_no_limit_of_a_head() {
         sleep(Duration::from_millis(pause));
     }
     assert_eq!(exchange(&mut stream, &live, b"").status, 200);
+    // The same after bodies: that nothing happens has no condition to wait for.
+    let infer = head("POST", INFER, BODY.len(), &[]);
+    assert_eq!(exchange(&mut stream, &infer, BODY).status, 200);
+    assert_eq!(exchange(&mut stream, &infer, BODY).status, 200);
+    sleep(Duration::from_millis(1500));
+    assert_eq!(exchange(&mut stream, &infer, BODY).status, 200);
 }
 
 #[test]
 fn a_client_that_leaves_within_a_body_is_forgotten() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for _ in 0..10 {
-        let mut stream = connect(&server);
+        let mut stream = connect(server);
         let half = head("POST", INFER, 1000, &[]) + r#"{"inputs":["#;
         stream.write_all(half.as_bytes()).unwrap();
     }
-    Grpc::connect(&server).check_serves();
-    assert_eq!(get(&server, "/v2/health/ready").status, 200);
+    Grpc::connect(server).check_serves();
+    assert_eq!(get(server, "/v2/health/ready").status, 200);
 }
 
 #[test]
-fn the_slot_of_a_grpc_client_that_leaves_comes_back() {
+fn the_slot_of_a_client_that_leaves_comes_back() {
     let server = busy::serve(&["--max_queued_requests", "0"]);
     let grpc = Grpc::connect(&server);
     drop(busy::running(&server, &grpc, busy::SECONDS));
@@ -62,11 +73,7 @@ fn the_slot_of_a_grpc_client_that_leaves_comes_back() {
     );
     let answer = eventually("the slot is free", || grpc.infer(busy::request(1)).ok());
     busy::check(1, &Ok(answer));
-}
 
-#[test]
-fn the_slot_of_a_rest_client_that_leaves_comes_back() {
-    let server = busy::serve(&["--max_queued_requests", "0"]);
     let before = server.processor_time();
     let (length, body) = busy::body(busy::SECONDS);
     let mut stream = connect(&server);
@@ -80,25 +87,22 @@ fn the_slot_of_a_rest_client_that_leaves_comes_back() {
     stream.write_all(&body).unwrap();
     busy::wait_running(&server, before);
     drop(stream);
-    let grpc = Grpc::connect(&server);
     let answer = eventually("the slot is free", || grpc.infer(busy::request(1)).ok());
     busy::check(1, &Ok(answer));
 }
 
 #[test]
 fn a_head_that_stalls_is_given_up() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let mut stream = connect(&server);
+    let mut stream = connect(&IMPATIENT);
     stream.write_all(b"GET /v2 HTTP/1.1\r\nHost").unwrap();
-    Grpc::connect(&server).check_serves();
-    assert_eq!(get(&server, "/v2/health/live").status, 200);
+    Grpc::connect(&IMPATIENT).check_serves();
+    assert_eq!(get(&IMPATIENT, "/v2/health/live").status, 200);
     assert_closed(&mut stream);
 }
 
 #[test]
 fn a_head_that_trickles_is_given_up() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let mut stream = connect(&server);
+    let mut stream = connect(&IMPATIENT);
     let started = Instant::now();
     for byte in b"GET /v2 HTTP/1.1\r\nHost: a\r\nX: ".iter().cycle() {
         // A byte at a time, each well within the limit.
@@ -111,16 +115,15 @@ fn a_head_that_trickles_is_given_up() {
             "the server is patient without end"
         );
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(&IMPATIENT).check_serves();
 }
 
 #[test]
 fn a_body_that_stalls_is_given_up_and_answered() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let mut stream = connect(&server);
+    let mut stream = connect(&IMPATIENT);
     let half = head("POST", INFER, 1000, &[]) + r#"{"inputs":["#;
     stream.write_all(half.as_bytes()).unwrap();
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(&IMPATIENT).check_serves();
     let answer = read(&mut stream);
     insta::assert_snapshot!(answer.error(), @"504: request body stopped coming for 1 s; see --read-timeout-seconds");
     assert_eq!(answer.header("connection"), Some("close"));
@@ -128,19 +131,17 @@ fn a_body_that_stalls_is_given_up_and_answered() {
 
 #[test]
 fn a_grpc_connection_that_says_nothing_is_closed() {
-    let server = Server::start_with("dummy", IMPATIENT);
     for beginning in [&b""[..], b"PRI * HTTP/2.0\r\n"] {
-        let mut stream = connect_grpc(&server);
+        let mut stream = connect_grpc(&IMPATIENT);
         stream.write_all(beginning).unwrap();
-        Grpc::connect(&server).check_serves();
+        Grpc::connect(&IMPATIENT).check_serves();
         assert_closed(&mut stream);
     }
 }
 
 #[test]
 fn a_grpc_message_that_stalls_is_given_up_and_answered() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&IMPATIENT);
     let status = grpc.runtime.block_on(async {
         let mut client = tonic::client::Grpc::new(grpc.channel.clone());
         client.ready().await.expect("the server listens");
@@ -160,8 +161,7 @@ fn a_grpc_message_that_stalls_is_given_up_and_answered() {
 
 #[test]
 fn a_grpc_connection_stays_open_between_requests_for_as_long_as_its_client_likes() {
-    let server = Server::start_with("dummy", IMPATIENT);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&IMPATIENT);
     grpc.check_serves();
     // Longer than a request may pause: that nothing happens has no condition to wait for.
     sleep(Duration::from_millis(1500));
@@ -170,7 +170,7 @@ fn a_grpc_connection_stays_open_between_requests_for_as_long_as_its_client_likes
 
 #[test]
 fn what_is_no_http_2_on_the_grpc_port_is_refused() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for bytes in [
         &b"GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n"[..],
         // A preface, and then a frame longer than any may be.
@@ -178,24 +178,24 @@ fn what_is_no_http_2_on_the_grpc_port_is_refused() {
         &TLS_HELLO,
         &[0xa5; 4096],
     ] {
-        let mut stream = connect_grpc(&server);
+        let mut stream = connect_grpc(server);
         stream.write_all(bytes).unwrap();
         assert_closed(&mut stream);
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }
 
 #[test]
 fn what_is_no_http_on_the_rest_port_is_refused() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let endless_head = [&b"GET / HTTP/1.1\r\nX: "[..], &[b'x'; 1 << 20]].concat();
     for bytes in [&TLS_HELLO[..], &[0; 100], b"GET\r\n\r\n", &endless_head] {
-        let mut stream = connect(&server);
+        let mut stream = connect(server);
         // The server may close before it has read all.
         let _ = stream.write_all(bytes);
         assert_closed(&mut stream);
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }
 
 /// First bytes of a TLS ClientHello.

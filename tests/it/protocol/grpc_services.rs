@@ -17,8 +17,7 @@ use crate::support::{
 
 #[test]
 fn the_health_service_knows_the_server_and_its_services() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(Server::shared("dummy"));
     let health = |service: &str| {
         let request = HealthCheckRequest {
             service: service.to_owned(),
@@ -111,10 +110,9 @@ fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
 
 #[test]
 fn a_deadline_that_is_kept_changes_nothing() {
-    let server = Server::start("dummy");
     let mut request = tonic::Request::new(dummy());
     request.set_timeout(Duration::from_secs(30));
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(Server::shared("dummy"));
     assert!(grpc.wait(grpc.client.clone().model_infer(request)).is_ok());
 }
 

@@ -167,8 +167,7 @@ fn headers_that_do_not_fit_are_refused() {
 
 #[test]
 fn an_error_about_a_very_long_name_arrives() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(Server::shared("dummy"));
     let mut request = dummy();
     request.outputs = vec![wanted(&"x".repeat(1 << 20))];
     let refused = grpc.refused(request);

@@ -1,31 +1,18 @@
 //! Requests that are refused while they are still being sent: the client sends to the end, as most
 //! do before they read, and then reads the response; it holds a slot for no longer than it needs.
 
-use std::{
-    io::Write as _,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{io::Write as _, thread::sleep, time::Duration};
 
+use super::sizes::LIMITED;
 use crate::support::{
     Server,
     http::{connect, get, head, read, read_one},
-    thread,
 };
-
-/// Time limit of a close with nothing to wait for, on a machine that is busy with other tests;
-/// below the time limit of a client that continues to send.
-const SOON: Duration = Duration::from_secs(5);
 
 /// Length above that of all socket buffers.
 const MUCH: usize = 8 << 20;
 
-/// Serves bodies of up to a thousand bytes.
-fn server() -> Server {
-    Server::start_with("dummy", &["--max_message_size", "1000"])
-}
-
-/// Returns requests that are refused long before their end, with the status of each.
+/// Returns requests that [`LIMITED`] refuses long before their end, with the status of each.
 fn refused(length: usize) -> [(u16, Vec<u8>); 4] {
     let path = format!("/{}", "x".repeat(70_000));
     [
@@ -43,11 +30,10 @@ fn refused(length: usize) -> [(u16, Vec<u8>); 4] {
 
 #[test]
 fn a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
-    let server = server();
     let requests = refused(MUCH);
     for round in 0..25 {
         for (status, request) in &requests {
-            let mut stream = connect(&server);
+            let mut stream = connect(&LIMITED);
             if let Err(error) = stream.write_all(request) {
                 panic!("{status}, round {round}: {error}");
             }
@@ -58,10 +44,9 @@ fn a_refusal_reaches_a_client_that_sends_all_before_it_reads() {
 
 #[test]
 fn a_refusal_reaches_a_client_that_sends_in_small_pieces() {
-    let server = server();
     // Nearly all that may come before the head is refused, and then much more.
     for (status, request) in refused(500_000) {
-        let mut stream = connect(&server);
+        let mut stream = connect(&LIMITED);
         stream.set_nodelay(true).unwrap();
         let (first, rest) = request.split_at(400_000);
         stream.write_all(first).unwrap();
@@ -78,7 +63,7 @@ fn a_refusal_reaches_a_client_that_sends_in_small_pieces() {
 
 #[test]
 fn a_refusal_before_the_end_of_a_body_says_that_the_connection_ends() {
-    let (server, usual) = (&server(), Server::shared("dummy"));
+    let (server, usual) = (&*LIMITED, Server::shared("dummy"));
     for (server, path, length, status, ends) in [
         (server, "/v2/models/dummy/infer", 100_000, 413, true),
         (server, "/v2/nothing", 100_000, 404, true),
@@ -116,22 +101,4 @@ fn a_refused_client_that_stays_gives_its_place_back() {
     assert_eq!(read(&mut stays).status, 400);
     assert_eq!(get(&server, "/v2/health/live").status, 200);
     drop(stays);
-}
-
-#[test]
-fn a_refused_client_that_goes_on_sending_does_not_hold_up_the_stop() {
-    let mut server = server();
-    let mut stream = connect(&server);
-    stream.write_all(b"\0\r\n\r\n").unwrap();
-    assert_eq!(read(&mut stream).status, 400);
-    let sends = thread(move || {
-        while stream.write_all(b"x").is_ok() {
-            sleep(Duration::from_millis(20));
-        }
-    });
-    let started = Instant::now();
-    server.signal("TERM");
-    assert_eq!(server.wait().code(), Some(0), "{}", server.log());
-    assert!(started.elapsed() < SOON, "it took {:?}", started.elapsed());
-    sends.join().unwrap();
 }

@@ -1,7 +1,7 @@
 //! Encoded images as inputs: each form of request, and refusals. Decoding of pixels is tested
 //! beside the decoder.
 
-use std::{fs, io::Cursor};
+use std::{fs, io::Cursor, sync::LazyLock};
 
 use image::{DynamicImage, ImageFormat, RgbImage};
 use serde_json::json;
@@ -16,6 +16,12 @@ use crate::support::{
     pipelines::{Config, dl},
     steps::ALL,
 };
+
+/// A model of images of any size.
+static ANY: LazyLock<Served> = LazyLock::new(|| Served::kept("image_any", "image"));
+
+/// A model of up to four images of one size.
+static FIXED: LazyLock<Served> = LazyLock::new(|| Served::kept("image_fixed", "image"));
 
 fn star(extension: &str) -> Vec<u8> {
     fs::read(fixture(&format!("images/star.{extension}"))).unwrap()
@@ -49,16 +55,15 @@ fn floats(samples: &[u8]) -> Vec<f32> {
 
 #[test]
 fn images_arrive_as_they_are_where_no_size_is_known() {
-    let served = Served::start("image_any", "image");
     for (file, size) in [(star("png"), [224, 224]), (star("jpg"), [240, 320])] {
         for form in ANY_BYTES {
-            let one = served.ask(form, &[1], &[&file]).unwrap();
+            let one = ANY.ask(form, &[1], &[&file]).unwrap();
             assert_eq!(
                 (one.datatype.as_str(), &one.shape[..]),
                 ("FP32", &[1, size[0], size[1], 3][..])
             );
             assert!(to_floats(&one.data) == floats(&samples(&file)), "{form:?}");
-            let two = served.ask(form, &[2], &[&file, &file]).unwrap();
+            let two = ANY.ask(form, &[2], &[&file, &file]).unwrap();
             assert_eq!(two.shape, [2, size[0], size[1], 3]);
             assert!(
                 to_floats(&two.data) == floats(&samples(&file).repeat(2)),
@@ -70,12 +75,11 @@ fn images_arrive_as_they_are_where_no_size_is_known() {
 
 #[test]
 fn images_are_resized_where_a_size_is_known() {
-    let served = Served::start("image_fixed", "image");
     let (large, small) = (plain(30, 20, [1, 2, 3]), plain(1, 1, [4, 5, 6]));
     let as_it_is = plain(6, 4, [7, 8, 9]);
     let expected = [[3, 2, 1], [6, 5, 4], [9, 8, 7]].map(|pixel: [u8; 3]| pixel.repeat(24));
     for form in ANY_BYTES {
-        let three = served.ask(form, &[3], &[&large, &small, &as_it_is]);
+        let three = FIXED.ask(form, &[3], &[&large, &small, &as_it_is]);
         assert_eq!(
             three,
             Ok(Output {
@@ -84,7 +88,7 @@ fn images_are_resized_where_a_size_is_known() {
                 data: expected.concat(),
             })
         );
-        let jpeg = served.ask(form, &[1], &[&star("jpg")]).unwrap();
+        let jpeg = FIXED.ask(form, &[1], &[&star("jpg")]).unwrap();
         assert_eq!(jpeg.shape, [1, 4, 6, 3]);
     }
 }
@@ -165,8 +169,15 @@ fn a_pipeline_splits_a_request_of_images() {
 }
 
 #[test]
-fn ranges_take_the_nearer_bound() {
-    let served = Served::start("image_range", "image");
+fn ranges_and_channels_of_models_are_kept() {
+    let server = Config::of(&["image_range", "image_grey", "classifier"]).serve();
+    let mut served = Served {
+        grpc: Grpc::connect(&server),
+        server,
+        model: "image_range",
+        input: "image",
+    };
+    // The nearer bound of a range is taken.
     for (width, height, expected) in [
         (1, 1, [1, 2, 3, 3]),
         (5, 7, [1, 7, 5, 3]),
@@ -179,11 +190,7 @@ fn ranges_take_the_nearer_bound() {
             assert_eq!(to_floats(&output.data)[..3], [30.0, 20.0, 10.0]);
         }
     }
-}
-
-#[test]
-fn a_model_of_one_channel_takes_grey_images() {
-    let served = Served::start("image_grey", "image");
+    served.model = "image_grey";
     let grey: Vec<u8> = (0..24).collect();
     let image = image::GrayImage::from_raw(6, 4, grey.clone()).unwrap();
     let file = encoded(&image.into(), ImageFormat::Png);
@@ -193,6 +200,8 @@ fn a_model_of_one_channel_takes_grey_images() {
         let jpeg = encoded(&jpeg.into(), ImageFormat::Jpeg);
         assert_eq!(served.ask(form, &[1], &[&jpeg]).unwrap().data, [100; 24]);
     }
+    served.model = "classifier";
+    insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0, which has its channels last; --layout NHWC:NCHW serves a model that has them first; input name: image");
 }
 
 /// Returns the error that all forms have, each with its code.
@@ -207,7 +216,6 @@ fn refused(served: &Served, shape: &[i64], files: &[&[u8]]) -> String {
 
 #[test]
 fn each_error_of_images_has_its_code_and_text() {
-    let served = Served::start("image_any", "image");
     let (png, jpg) = (star("png"), star("jpg"));
     let grey = image::GrayImage::from_pixel(2, 2, image::Luma([100]));
     let grey = encoded(&grey.into(), ImageFormat::Png);
@@ -220,7 +228,7 @@ fn each_error_of_images_has_its_code_and_text() {
         (&[2], &[&png, &jpg]),
         (&[1], &[&grey]),
     ]
-    .map(|(shape, files)| refused(&served, shape, files));
+    .map(|(shape, files)| refused(&ANY, shape, files));
     insta::assert_snapshot!(texts.join("\n"), @"
     400: Image parsing failed - image 0: found neither JPEG nor PNG; input name: image
     400: Bytes contents is empty - image 0; input name: image
@@ -231,23 +239,16 @@ fn each_error_of_images_has_its_code_and_text() {
     400: Invalid number of channels in binary input - Expected: 3; Actual: 1 in image 0; input name: image
     ");
     for form in [Form::Raw, Form::Binary] {
-        let refused = served.ask_framed(form, &[1], &png).unwrap_err();
+        let refused = ANY.ask_framed(form, &[1], &png).unwrap_err();
         assert!(refused.contains(": Inputs inside buffer does not match expected format. - "));
     }
 }
 
 #[test]
 fn more_images_than_the_batch_takes_are_refused() {
-    let served = Served::start("image_fixed", "image");
     let file = plain(6, 4, [7, 8, 9]);
     let files = [file.as_slice(); 5];
-    insta::assert_snapshot!(refused(&served, &[5], &files), @"400: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image");
-}
-
-#[test]
-fn a_model_with_the_channels_elsewhere_does_not_misread_images() {
-    let served = Served::start("classifier", "image");
-    insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0, which has its channels last; --layout NHWC:NCHW serves a model that has them first; input name: image");
+    insta::assert_snapshot!(refused(&FIXED, &[5], &files), @"400: Invalid input batch size - Expected: [1~4]; Actual: 5; input name: image");
 }
 
 /// Returns a PNG of nothing but a header, which claims 50000 by 50000.
@@ -282,14 +283,12 @@ fn peak_memory(server: &Server) -> u64 {
 
 #[test]
 fn many_images_at_once_are_all_answered() {
-    let served = Served::start("image_any", "image");
     let file = star("jpg");
     let expected = floats(&samples(&file));
     let framed = crate::support::bytes::framed(&[&file]);
     let calls: Vec<_> = (0..24)
         .map(|_| {
-            served
-                .grpc
+            ANY.grpc
                 .call(grpc::raw("image_any", "image", "BYTES", &[1], &framed))
         })
         .collect();
@@ -301,16 +300,14 @@ fn many_images_at_once_are_all_answered() {
 
 #[test]
 fn a_client_that_leaves_does_no_harm() {
-    let served = Served::start("image_any", "image");
     let framed = crate::support::bytes::framed(&[&star("jpg")]);
     for _ in 0..8 {
         drop(
-            served
-                .grpc
+            ANY.grpc
                 .call(grpc::raw("image_any", "image", "BYTES", &[1], &framed)),
         );
     }
-    let grpc = Grpc::connect(&served.server);
+    let grpc = Grpc::connect(&ANY.server);
     eventually("an answer after those that left", || {
         grpc.infer(grpc::raw("image_any", "image", "BYTES", &[1], &framed))
             .ok()
@@ -319,10 +316,9 @@ fn a_client_that_leaves_does_no_harm() {
 
 #[test]
 fn the_client_sends_images_for_the_server_to_decode() {
-    let server = Server::shared("image_fixed");
     let given = format!("image:BYTES=@{}", fixture("images/star.png").display());
     let decoded = ALL.map(|api| {
-        let answer = json_of(server, api, &["image_fixed", "-i", &given]);
+        let answer = json_of(&FIXED.server, api, &["image_fixed", "-i", &given]);
         assert_eq!(answer["outputs"][0]["shape"], json!([1, 4, 6, 3]), "{api}");
         answer["outputs"][0]["data"].clone()
     });

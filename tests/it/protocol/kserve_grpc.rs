@@ -1,17 +1,30 @@
 //! KServe v2 over gRPC: responses to valid requests.
 
+use std::sync::LazyLock;
+
 use ovms::proto::kserve::ModelInferRequest;
+use serde_json::json;
 use tonic::codec::CompressionEncoding;
 
 use crate::support::{
     Server,
     grpc::{Grpc, dummy, floats, raw, to_floats},
+    pipelines::Config,
 };
+
+/// A server of models with two slots each, one of them with outputs of one large shape.
+static TWO_SLOTS: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&["passthrough_f32", "two_outputs"]);
+    for model in config.json["model_config_list"].as_array_mut().unwrap() {
+        model["config"]["nireq"] = json!(2);
+    }
+    config.json["model_config_list"][0]["config"]["shape"] = json!("(2,100003)");
+    config.serve_kept(&[])
+});
 
 #[test]
 fn a_compressed_request_is_accepted() {
-    let server = Server::start("dummy");
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(Server::shared("dummy"));
     let mut client = grpc
         .client
         .clone()
@@ -79,11 +92,7 @@ fn inputs_of_any_size_and_address_come_back_as_they_were() {
 /// The tensor of a large output of one shape goes to the client as it is.
 #[test]
 fn large_outputs_in_flight_together_are_each_their_own() {
-    let server = Server::start_with(
-        "passthrough_f32",
-        &["--shape", "(2,100003)", "--nireq", "2"],
-    );
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&TWO_SLOTS);
     let request = |number: u8| {
         let bytes = floats(&vec![f32::from(number); 2 * 100_003]);
         ModelInferRequest {
@@ -103,8 +112,7 @@ fn large_outputs_in_flight_together_are_each_their_own() {
 
 #[test]
 fn requests_in_flight_together_get_each_their_own_answer() {
-    let server = Server::start_with("two_outputs", &["--nireq", "2"]);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&TWO_SLOTS);
     let calls: Vec<_> = (0..200_u8)
         .map(|number| {
             let x = floats(&[number.into(), 0.0, 0.0, 1.0]);

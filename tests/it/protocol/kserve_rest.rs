@@ -1,10 +1,6 @@
 //! KServe v2 over REST: paths, methods, metadata, and JSON bodies.
 
-use std::{
-    io::{Read as _, Write as _},
-    thread::sleep,
-    time::Duration,
-};
+use std::io::{Read as _, Write as _};
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
@@ -83,8 +79,7 @@ fn a_chunked_body_is_read() {
 
 #[test]
 fn requests_sent_without_waiting_are_answered_in_order() {
-    let server = Server::start("dummy");
-    let mut stream = connect(&server);
+    let mut stream = connect(Server::shared("dummy"));
     let ready = head("GET", "/v2/health/ready", 0, &[]);
     let last = "GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     let infer = head("POST", INFER, BODY.len(), &[]).into_bytes();
@@ -98,16 +93,4 @@ fn requests_sent_without_waiting_are_answered_in_order() {
         .map(|answer| &answer[..3])
         .collect();
     assert_eq!(statuses, ["200", "200", "404"]);
-}
-
-#[test]
-fn a_connection_stays_open_between_requests_for_as_long_as_its_client_likes() {
-    let server = Server::start_with("dummy", &["--read_timeout_seconds", "1"]);
-    let mut stream = connect(&server);
-    let request = head("POST", INFER, BODY.len(), &[]);
-    assert_eq!(exchange(&mut stream, &request, BODY).status, 200);
-    assert_eq!(exchange(&mut stream, &request, BODY).status, 200);
-    // Longer than a request may pause: that nothing happens has no condition to wait for.
-    sleep(Duration::from_millis(1500));
-    assert_eq!(exchange(&mut stream, &request, BODY).status, 200);
 }

@@ -20,7 +20,7 @@ fn infer(server: &Server, model: &str, json: &Value, binary: &[u8]) -> Answer {
 #[test]
 fn large_tensors_come_back_in_json_and_in_binary() {
     const COUNT: u16 = 60_000;
-    let server = Server::start("passthrough_f32");
+    let server = Server::shared("passthrough_f32");
     let numbers: Vec<f32> = (0..COUNT).map(|number| f32::from(number) / 4.0).collect();
     let input = json!({"name": "in", "shape": [COUNT, 4], "datatype": "FP32"});
     let four = numbers.repeat(4);
@@ -28,10 +28,10 @@ fn large_tensors_come_back_in_json_and_in_binary() {
     in_json["data"] = json!(four);
     for (input, binary) in [(in_json, Vec::new()), (input, floats(&four))] {
         let mut request = json!({"inputs": [input]});
-        let answer = infer(&server, "passthrough_f32", &request, &binary);
+        let answer = infer(server, "passthrough_f32", &request, &binary);
         assert_eq!(answer.json()["outputs"][0]["data"], json!(four));
         request["outputs"] = json!([{"name": "out", "parameters": {"binary_data": true}}]);
-        let answer = infer(&server, "passthrough_f32", &request, &binary);
+        let answer = infer(server, "passthrough_f32", &request, &binary);
         assert!(answer.parts().1 == floats(&four));
     }
 }

@@ -136,8 +136,7 @@ half!(half::bf16, "passthrough_bf16", "BF16");
 
 /// Sends random tensors of a datatype in all its forms.
 fn come_back<E: Element>(elements: impl Strategy<Value = E> + Clone + 'static) {
-    let server = Server::start(E::MODEL);
-    let ways = Ways::new(&server);
+    let ways = Ways::new(Server::shared(E::MODEL));
     let tensors = (0..5_usize, 0..5_usize).prop_flat_map(move |(rows, columns)| {
         let elements = vec(elements.clone(), rows * columns);
         elements.prop_map(move |elements| ([rows, columns], elements))

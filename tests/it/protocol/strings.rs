@@ -1,6 +1,14 @@
 //! Strings as inputs and outputs: tensors of strings, and rows of bytes that represent strings.
 
-use crate::support::bytes::{ANY_BYTES, FORMS, Output, Served, framed};
+use std::sync::LazyLock;
+
+use crate::support::{
+    bytes::{ANY_BYTES, FORMS, Output, Served, framed},
+    grpc::Grpc,
+    pipelines::Config,
+};
+
+static PASSTHROUGH: LazyLock<Served> = LazyLock::new(|| Served::kept("passthrough_string", "in"));
 
 fn strings(list: &[&[u8]]) -> Output {
     Output {
@@ -12,41 +20,41 @@ fn strings(list: &[&[u8]]) -> Output {
 
 #[test]
 fn strings_may_have_any_bytes() {
-    let served = Served::start("passthrough_string", "in");
     let all: Vec<u8> = (0..=255).collect();
     let list: [&[u8]; 4] = [b"\0", &all, b"a\0b\0", b"\xff\xfe"];
     for form in ANY_BYTES {
-        assert_eq!(served.ask(form, &[4], &list), Ok(strings(&list)));
+        assert_eq!(PASSTHROUGH.ask(form, &[4], &list), Ok(strings(&list)));
     }
 }
 
 #[test]
 fn long_strings_and_many_of_them_come_back() {
-    let served = Served::start("passthrough_string", "in");
     let long = vec![b'x'; 3_000_000];
     let many: Vec<String> = (0..50_000)
         .map(|number| format!("string {number}"))
         .collect();
     let many: Vec<&[u8]> = many.iter().map(String::as_bytes).collect();
     for form in FORMS {
-        assert_eq!(served.ask(form, &[1], &[&long]), Ok(strings(&[&long])));
-        assert_eq!(served.ask(form, &[50_000], &many), Ok(strings(&many)));
+        assert_eq!(PASSTHROUGH.ask(form, &[1], &[&long]), Ok(strings(&[&long])));
+        assert_eq!(PASSTHROUGH.ask(form, &[50_000], &many), Ok(strings(&many)));
     }
 }
 
 #[test]
-fn rows_of_bytes_are_any_strings_where_the_name_says_so() {
-    let served = Served::start("text", "text");
+fn rows_of_bytes_are_any_strings_where_the_name_says_so_up_to_a_gibibyte() {
+    let server = Config::of(&["text", "passthrough_u8"]).serve();
+    let mut served = Served {
+        grpc: Grpc::connect(&server),
+        server,
+        model: "text",
+        input: "text",
+    };
     // A string ends at its first zero byte, as it does in the row.
     for form in ANY_BYTES {
         let cut = served.ask(form, &[2], &[b"\xffx\0y", b"\0"]);
         assert_eq!(cut, Ok(strings(&[b"\xffx", b""])));
     }
-}
-
-#[test]
-fn rows_beyond_a_gibibyte_are_refused() {
-    let served = Served::start("passthrough_u8", "in");
+    (served.model, served.input) = ("passthrough_u8", "in");
     let long = vec![b'x'; 1 << 20];
     let mut list: Vec<&[u8]> = vec![b""; 1024];
     list[1023] = &long;

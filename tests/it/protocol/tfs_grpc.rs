@@ -33,8 +33,7 @@ fn ten_thousand_inputs_and_huge_shapes_are_answered() {
 
 #[test]
 fn compressed_requests_take_the_general_path() {
-    let server = Server::start("dummy");
-    let tfs = Tfs::connect(&server);
+    let tfs = Tfs::connect(Server::shared("dummy"));
     let mut client = tfs
         .prediction
         .clone()

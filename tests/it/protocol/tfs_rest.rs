@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
+use super::sizes::LIMITED;
 use crate::support::{
     Server,
     http::{post, send},
@@ -19,19 +20,19 @@ const ANSWER: &str = r#"{"predictions":[[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.
 
 #[test]
 fn deep_nesting_and_ten_thousand_inputs_are_answered() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     let deep = format!(
         r#"{{"inputs":{}{}}}"#,
         "[".repeat(1_000_000),
         "]".repeat(1_000_000)
     );
-    insta::assert_snapshot!(post(&server, PREDICT, deep.as_bytes()).error(), @r#"400: Could not parse input content. Not valid ndarray detected - recursion limit exceeded"#);
+    insta::assert_snapshot!(post(server, PREDICT, deep.as_bytes()).error(), @r#"400: Could not parse input content. Not valid ndarray detected - recursion limit exceeded"#);
     let many: Vec<String> = (0..10_000)
         .map(|number| format!(r#""n{number}":[[1]]"#))
         .collect();
     let body = format!(r#"{{"inputs":{{{}}}}}"#, many.join(","));
-    insta::assert_snapshot!(post(&server, PREDICT, body.as_bytes()).error(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b"#);
-    assert_eq!(post(&server, PREDICT, BODY).text(), ANSWER);
+    insta::assert_snapshot!(post(server, PREDICT, body.as_bytes()).error(), @r#"400: Invalid number of inputs - Expected: 1; Actual: 10000; the model has: b"#);
+    assert_eq!(post(server, PREDICT, BODY).text(), ANSWER);
 }
 
 #[test]
@@ -79,8 +80,7 @@ fn bodies_may_be_compressed_both_ways() {
 
 #[test]
 fn a_body_above_the_limit_is_refused() {
-    let server = Server::start_with("dummy", &["--max_message_size", "100"]);
-    let body = [BODY, &[b' '; 100]].concat();
-    assert_eq!(post(&server, PREDICT, &body).status, 413);
-    assert_eq!(post(&server, PREDICT, BODY).text(), ANSWER);
+    let body = [BODY, &[b' '; 1000]].concat();
+    assert_eq!(post(&LIMITED, PREDICT, &body).status, 413);
+    assert_eq!(post(&LIMITED, PREDICT, BODY).text(), ANSWER);
 }

@@ -93,34 +93,6 @@ fn statistics_count_requests_and_add_up_their_times() {
 }
 
 #[test]
-fn a_model_may_be_called_stats() {
-    let server = Server::begin("stats", &crate::support::model("dummy"), &[]);
-    server.wait_ready();
-    assert_eq!(
-        get(&server, "/v2/models/stats").json()["inputs"][0]["name"],
-        "b"
-    );
-    let own = get(&server, "/v2/models/stats/stats").json();
-    assert_eq!(own["model_stats"][0]["name"], "stats");
-}
-
-#[test]
-fn a_limit_of_a_microsecond_ends_what_waits_for_a_busy_model() {
-    let server = busy::serve(&[]);
-    let grpc = Grpc::connect(&server);
-    let runs = busy::running(&server, &grpc, busy::ENDLESS);
-    let request = with(
-        busy::request(3),
-        &[("timeout", ParameterChoice::Int64Param(1))],
-    );
-    assert_eq!(
-        grpc.refused(request),
-        "DeadlineExceeded: the client's deadline of 1µs passed"
-    );
-    assert!(!runs.is_answered(), "there was no slot to run it");
-}
-
-#[test]
 fn the_time_limit_among_the_parameters_is_kept() {
     let server = busy::serve(&["--metrics_enable"]);
     let grpc = Grpc::connect(&server);
@@ -158,4 +130,12 @@ fn the_time_limit_among_the_parameters_is_kept() {
         failed[0].ends_with(" 2") && failed[1].ends_with(" 1"),
         "{failed:?}"
     );
+    // One of a microsecond ends what waits for a busy model.
+    let runs = busy::running(&server, &grpc, busy::ENDLESS);
+    let limit = ParameterChoice::Int64Param(1);
+    assert_eq!(
+        grpc.refused(with(busy::request(3), &[("timeout", limit)])),
+        "DeadlineExceeded: the client's deadline of 1µs passed"
+    );
+    assert!(!runs.is_answered(), "there was no slot to run it");
 }

@@ -1,15 +1,18 @@
 //! Steps that run together: answered as if each had run alone, whatever becomes of the others.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse, ModelStatisticsRequest};
 use prost::Message as _;
+use serde_json::json;
 
+use super::shared::{line, serve_kept, with};
 use crate::support::{
     Server,
     grpc::{self, Call, Grpc, error},
     http::get,
-    sequence::{Ask, Client, Wire, infer, of_infer, serve},
+    repository,
+    sequence::{Ask, Client, Wire, entry, infer, of_infer},
     wire,
 };
 
@@ -22,20 +25,34 @@ const SEQUENCES: u8 = 16;
 /// time is up to the machine.
 const ROUNDS: u64 = 100;
 
-/// Serves a fixture on one infer request, with the precision of all CPUs.
-fn serve_with(name: &str, flags: &[&str]) -> Server {
-    let precise = "{\"INFERENCE_PRECISION_HINT\":\"f32\"}";
-    let flags = [&["--nireq", "1", "--plugin_config", precise][..], flags].concat();
-    serve(name, &flags)
+/// A server of models on one infer request each: one that is picky for each test of it, and those of the others.
+static SERVER: LazyLock<Server> = LazyLock::new(|| {
+    let picky = ["sixteen", "one", "order", "fails", "given_up"];
+    let models = picky.map(|name| (name, PICKY, Some(16))).into_iter();
+    let models = models.chain([
+        ("alone", "running_heavy", None),
+        ("together", "running_heavy", Some(8)),
+        ("running_rows", "running_rows", Some(4)),
+        ("running_mixed", "running_mixed", Some(4)),
+    ]);
+    let entries = models.map(|(name, fixture, batch)| {
+        let entry = with(entry(name, fixture), json!({"nireq": 1}));
+        match batch {
+            Some(most) => with(entry, json!({"sequence_batch": most})),
+            None => entry,
+        }
+    });
+    let entries: Vec<_> = entries.collect();
+    serve_kept(repository::folder(), &entries, &["--metrics_enable"])
+});
+
+/// Returns a client of the picky model of a test.
+fn picky(name: &str) -> Grpc {
+    line(&SERVER, name, "up to 16 steps run as one inference");
+    Grpc::connect(&SERVER)
 }
 
-fn picky() -> Server {
-    let server = serve_with(PICKY, &["--sequence_batch", "16", "--metrics_enable"]);
-    server.wait_log("up to 16 steps run as one inference");
-    server
-}
-
-/// Makes a step of the model that is picky.
+/// Makes a step of a model that is picky.
 fn step(ask: &Ask, split: i64) -> ModelInferRequest {
     let mut request = infer(ask, true);
     request.inputs.push(grpc::input("split", "INT64", &[1, 1]));
@@ -50,9 +67,9 @@ fn good(ask: &Ask) -> ModelInferRequest {
 }
 
 /// Makes a step of a sequence, of numbers that are those of its id.
-fn ask(id: u64) -> Ask {
+fn ask(name: &str, id: u64) -> Ask {
     let number = u8::try_from(id % 100).unwrap();
-    Ask::new(PICKY, f32::from(number)).id(id)
+    Ask::new(name, f32::from(number)).id(id)
 }
 
 fn total(answer: Result<ModelInferResponse, tonic::Status>) -> (u64, f32) {
@@ -60,9 +77,9 @@ fn total(answer: Result<ModelInferResponse, tonic::Status>) -> (u64, f32) {
 }
 
 /// Returns how many executions there were so far, by the number of their rows.
-fn sizes(grpc: &Grpc) -> BTreeMap<u64, u64> {
+fn sizes(grpc: &Grpc, name: &str) -> BTreeMap<u64, u64> {
     let request = ModelStatisticsRequest {
-        name: PICKY.to_owned(),
+        name: name.to_owned(),
         version: String::new(),
     };
     let answer = grpc.wait(async { grpc.client.clone().model_statistics(request).await });
@@ -79,7 +96,7 @@ const STEPS: u64 = 4;
 /// Sends the next four steps of each of sixteen sequences, which are at different ones, so that starts, ends, and steps
 /// between come together; returns the totals, found and expected. All are sent at once, so that while some run there are
 /// always others.
-fn round(grpc: &Grpc, round: u64) -> Vec<(f32, f32)> {
+fn round(grpc: &Grpc, name: &str, round: u64) -> Vec<(f32, f32)> {
     let numbers = (round * STEPS..).take(STEPS as usize);
     let each =
         numbers.flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |place| (number, place)));
@@ -89,7 +106,7 @@ fn round(grpc: &Grpc, round: u64) -> Vec<(f32, f32)> {
         if lives == place / STEPS && place % STEPS > 0 {
             return None;
         }
-        let ask = ask(place + 100 * lives);
+        let ask = ask(name, place + 100 * lives);
         let expected = ask.data.2[0] * f32::from(u8::try_from(at + 1).unwrap());
         let ask = match at {
             0 => ask.start(),
@@ -110,26 +127,26 @@ fn round(grpc: &Grpc, round: u64) -> Vec<(f32, f32)> {
 
 #[test]
 fn steps_of_sixteen_sequences_that_wait_run_as_one() {
-    let server = picky();
-    let grpc = Grpc::connect(&server);
+    const NAME: &str = "sixteen";
+    let grpc = picky(NAME);
     let mut requests = 0;
     for number in 0..ROUNDS {
-        for (found, expected) in round(&grpc, number) {
+        for (found, expected) in round(&grpc, NAME, number) {
             assert_eq!(found.to_bits(), expected.to_bits());
             requests += 1;
         }
         // Starts and ends are in each of the later ones.
-        if number > 1 && sizes(&grpc).contains_key(&16) {
+        if number > 1 && sizes(&grpc, NAME).contains_key(&16) {
             break;
         }
     }
-    let sizes = sizes(&grpc);
+    let sizes = sizes(&grpc, NAME);
     assert!(sizes.contains_key(&16), "{sizes:?}");
     let rows: u64 = sizes.iter().map(|(size, count)| size * count).sum();
     assert_eq!(rows, requests);
     let executions: u64 = sizes.values().sum();
-    let page = get(&server, "/metrics").text();
-    let labels = r#"name="running_picky",version="1""#;
+    let page = get(&SERVER, "/metrics").text();
+    let labels = r#"name="sixteen",version="1""#;
     for (suffix, value) in [("count", executions), ("sum", requests)] {
         let line = format!("ovms_batch_size_{suffix}{{{labels}}} {value}\n");
         assert!(page.contains(&line), "{line}{page}");
@@ -138,21 +155,22 @@ fn steps_of_sixteen_sequences_that_wait_run_as_one() {
 
 #[test]
 fn steps_of_one_client_run_alone() {
-    let server = picky();
-    let grpc = Grpc::connect(&server);
+    let grpc = picky("one");
+    let ask = |id| ask("one", id);
     assert_eq!(total(grpc.infer(good(&ask(7).start()))), (7, 7.0));
     for number in 2..20_u8 {
         let expected = 7.0 * f32::from(number);
         assert_eq!(total(grpc.infer(good(&ask(7)))), (7, expected));
     }
     // The way of a model without batches, and as long.
-    assert_eq!(sizes(&grpc), BTreeMap::from([(1, 19)]));
+    assert_eq!(sizes(&grpc, "one"), BTreeMap::from([(1, 19)]));
 }
 
 #[test]
 fn steps_keep_the_order_of_their_sequence() {
     const STEPS: u8 = 8;
-    let server = picky();
+    let grpc = picky("order");
+    let ask = |id| ask("order", id);
     let at = |number: u8, id: u64| match number {
         1 => ask(id).start(),
         STEPS => ask(id).end(),
@@ -166,20 +184,20 @@ fn steps_keep_the_order_of_their_sequence() {
         .iter()
         .map(|&(number, id)| wire::Call::infer(&good(&at(number, id))))
         .collect();
-    for ((number, id), answer) in order.iter().zip(wire::send(&server, &calls)) {
+    for ((number, id), answer) in order.iter().zip(wire::send(&SERVER, &calls)) {
         let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
         let expected = ask(*id).data.2[0] * f32::from(*number);
         assert_eq!(of_infer(&answer).total(), (*id, expected), "step {number}");
     }
-    let sizes = sizes(&Grpc::connect(&server));
+    let sizes = sizes(&grpc, "order");
     assert!(sizes.keys().any(|size| *size > 1), "{sizes:?}");
 }
 
 #[test]
 fn a_step_that_fails_in_a_batch_fails_alone() {
     const BAD: u64 = 5;
-    let server = picky();
-    let grpc = Grpc::connect(&server);
+    let grpc = picky("fails");
+    let ask = |id| ask("fails", id);
     // A step that comes first is no batch.
     let mut refused_in_batches = 0;
     for number in 1..=ROUNDS {
@@ -189,7 +207,7 @@ fn a_step_that_fails_in_a_batch_fails_alone() {
         for &id in &ids {
             total(grpc.infer(good(&ask(id).start())));
         }
-        let before = sizes(&grpc);
+        let before = sizes(&grpc, "fails");
         let bad = BAD + 100 * number;
         let split = |id: u64| if id == bad { 2 } else { 1 };
         let calls: Vec<Call<'_>> = ids
@@ -216,7 +234,7 @@ fn a_step_that_fails_in_a_batch_fails_alone() {
         );
         assert_eq!(grpc.refused(good(&ask(bad))), unknown);
         // A batch that fails runs again, each step alone.
-        let alone = sizes(&grpc)[&1] - before[&1];
+        let alone = sizes(&grpc, "fails")[&1] - before[&1];
         refused_in_batches += u64::from(alone > 2);
         // The others go on.
         for &id in ids.iter().filter(|&&id| id != bad) {
@@ -232,8 +250,9 @@ fn a_step_that_fails_in_a_batch_fails_alone() {
 
 #[test]
 fn a_step_that_is_given_up_changes_no_other_one() {
-    let server = picky();
-    let grpc = Grpc::connect(&server);
+    const NAME: &str = "given_up";
+    let grpc = picky(NAME);
+    let ask = |id| ask(NAME, id);
     let ids = 1..=u64::from(SEQUENCES);
     let mut totals: BTreeMap<u64, f32> = ids
         .clone()
@@ -241,7 +260,7 @@ fn a_step_that_is_given_up_changes_no_other_one() {
         .collect();
     for number in 0..30 {
         // Batches fail as well while clients leave.
-        let bad = || Ask::new(PICKY, 99.0).id(99);
+        let bad = || Ask::new(NAME, 99.0).id(99);
         total(grpc.infer(good(&bad().start())));
         let bad = grpc.call(step(&bad(), 2));
         let is_cancelled = |id: u64| id % 4 == number % 4;
@@ -281,32 +300,32 @@ fn a_step_that_is_given_up_changes_no_other_one() {
 #[test]
 fn steps_that_run_together_give_what_each_gives_alone() {
     const STEPS: u8 = 6;
-    let alone = serve_with("running_heavy", &[]);
-    let together = serve_with("running_heavy", &["--sequence_batch", "8"]);
-    together.wait_log("up to 8 steps run as one inference");
-    let step = |id: u64, step: u8| {
-        let ask = Ask::new("running_heavy", f32::from(step) / 8.0).id(id);
+    line(&SERVER, "together", "up to 8 steps run as one inference");
+    let step = |name: &str, id: u64, step: u8| {
+        let ask = Ask::new(name, f32::from(step) / 8.0).id(id);
         match step {
             1 => ask.start(),
             STEPS => ask.end(),
             _ => ask,
         }
     };
-    let asks: Vec<Ask> = (1..=STEPS)
-        .flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |id| step(id, number)))
-        .collect();
-    // All at once on one connection, so that many wait.
-    let calls: Vec<wire::Call> = asks
-        .iter()
-        .map(|ask| wire::Call::infer(&infer(ask, true)))
-        .collect();
-    let client = Client::connect(&alone);
-    let one_by_one: Vec<_> = asks
+    let asks = |name| -> Vec<Ask> {
+        let steps =
+            (1..=STEPS).flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |id| (id, number)));
+        steps.map(|(id, number)| step(name, id, number)).collect()
+    };
+    let client = Client::connect(&SERVER);
+    let one_by_one: Vec<_> = asks("alone")
         .iter()
         .map(|ask| client.send(Wire::Raw, ask).unwrap())
         .collect();
-    for (server, tolerance) in [(&together, 1e-3), (&alone, 0.0)] {
-        let answers = wire::send(server, &calls);
+    for (name, tolerance) in [("together", 1e-3), ("alone", 0.0)] {
+        // All at once on one connection, so that many wait.
+        let calls: Vec<wire::Call> = asks(name)
+            .iter()
+            .map(|ask| wire::Call::infer(&infer(ask, true)))
+            .collect();
+        let answers = wire::send(&SERVER, &calls);
         for (expected, answer) in one_by_one.iter().zip(answers) {
             let found = of_infer(&ModelInferResponse::decode(answer.unwrap()).unwrap());
             assert_eq!(found.id, expected.id);
@@ -328,8 +347,7 @@ fn a_model_that_does_not_bear_it_runs_steps_one_by_one_and_says_why() {
         ),
         ("running_mixed", " where a request alone gives "),
     ] {
-        let server = serve_with(fixture, &["--sequence_batch", "4"]);
-        let line = server.wait_log("sequence_batch is off");
+        let line = line(&SERVER, fixture, "sequence_batch is off");
         assert!(line.contains(reason), "{line}");
         let calls: Vec<_> = (1..=u64::from(SEQUENCES))
             .map(|id| {
@@ -337,7 +355,7 @@ fn a_model_that_does_not_bear_it_runs_steps_one_by_one_and_says_why() {
                 wire::Call::infer(&infer(&ask.start(), true))
             })
             .collect();
-        for answer in wire::send(&server, &calls) {
+        for answer in wire::send(&SERVER, &calls) {
             let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
             assert_eq!(of_infer(&answer).total().1, 1.0, "{fixture}");
         }

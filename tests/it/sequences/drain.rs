@@ -38,8 +38,8 @@ fn reload(server: &Server) {
 }
 
 /// Returns the state of each version.
-fn states(server: &Server) -> Vec<String> {
-    let status = get(server, "/v1/models/m").json();
+fn states(server: &Server, name: &str) -> Vec<String> {
+    let status = get(server, &format!("/v1/models/{name}")).json();
     let versions = status["model_version_status"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     versions
@@ -65,7 +65,7 @@ fn what_is_replaced_serves_its_sequences_to_their_end() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 1.0));
     write(&path, &[of(FROM, 600)]);
     reload(&server);
-    assert_eq!(states(&server), ["1 AVAILABLE"]);
+    assert_eq!(states(&server, "m"), ["1 AVAILABLE"]);
     let mut total = 1.0;
     for wire in Wire::ALL {
         total += 1.0;
@@ -143,6 +143,26 @@ fn what_is_left_when_the_time_is_over_goes() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 101.0));
 }
 
+#[test]
+fn versions_that_change_keep_their_sequences() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let models = ["retired", "in_flight", "again"].map(|name| (name, folder.path().join(name)));
+    let entries = models.each_ref().map(|(name, root)| {
+        add(root, "1", TOTAL);
+        let mut entry = entry(name, TOTAL);
+        entry["base_path"] = json!(root);
+        entry["drain_sequences_seconds"] = json!(600);
+        entry
+    });
+    write(&path, &entries);
+    let server = serve_file(&path, &[]);
+    let [retired, in_flight, again] = models.each_ref().map(|(_, root)| root);
+    a_version_that_is_retired_serves_its_sequences_to_their_end(&server, retired);
+    sequences_that_are_in_flight_while_versions_change_lose_no_step(&server, in_flight);
+    a_version_that_is_wanted_again_has_its_sequences_still(&server, again);
+}
+
 /// Creates a version folder atomically.
 fn add(root: &Path, version: &str, fixture: &str) {
     let made = root.join(format!("new {version}"));
@@ -150,20 +170,16 @@ fn add(root: &Path, version: &str, fixture: &str) {
     fs::rename(made, root.join(version)).unwrap();
 }
 
-#[test]
-fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
-    let root = repository::of(&[("1", TOTAL)]);
-    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
-    let still = ["--file_system_poll_wait_seconds", "0", "--metrics_enable"];
-    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
-    server.wait_ready();
-    let client = Client::connect(&server);
+fn a_version_that_is_retired_serves_its_sequences_to_their_end(server: &Server, root: &Path) {
+    const NAME: &str = "retired";
+    let ask = |x| Ask::new(NAME, x);
+    let client = Client::connect(server);
     for id in [1, 5, 6] {
         assert_eq!(client.total(Wire::Raw, &ask(1.0).id(id).start()), (id, 1.0));
     }
-    add(root.path(), "2", FROM);
-    reload(&server);
-    assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+    add(root, "2", FROM);
+    reload(server);
+    assert_eq!(states(server, NAME), ["1 UNLOADING", "2 AVAILABLE"]);
     let mut total = 1.0;
     for wire in Wire::ALL {
         // With and without its version.
@@ -194,13 +210,13 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
     assert_eq!((answer.total(), answer.version), ((6, 2.0), 1));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).start()), (6, 101.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).end()), (1, 2.0));
-    assert_eq!(states(&server)[0], "1 UNLOADING");
+    assert_eq!(states(server, NAME)[0], "1 UNLOADING");
     assert_eq!(
         client.total(Wire::Raw, &ask(1.0).id(5).end()),
         (5, total + 1.0)
     );
     eventually("the version ends", || {
-        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+        (states(server, NAME) == ["1 END", "2 AVAILABLE"]).then_some(())
     });
     assert_eq!(
         client.refused(Wire::Raw, &ask(1.0).id(5).version(1)),
@@ -213,13 +229,9 @@ fn a_version_that_is_retired_serves_its_sequences_to_their_end() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).end()), (6, 102.0));
 }
 
-#[test]
-fn sequences_that_are_in_flight_while_versions_change_lose_no_step() {
-    let root = repository::of(&[("1", TOTAL)]);
-    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
-    let still = ["--file_system_poll_wait_seconds", "0"];
-    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
-    server.wait_ready();
+fn sequences_that_are_in_flight_while_versions_change_lose_no_step(server: &Server, root: &Path) {
+    const NAME: &str = "in_flight";
+    let ask = |x| Ask::new(NAME, x);
     let mut id = 0;
     let mut pipelines = || {
         id += 1;
@@ -227,7 +239,7 @@ fn sequences_that_are_in_flight_while_versions_change_lose_no_step() {
         asks.extend([2.0, 4.0, 8.0].map(|x| ask(x).id(id)));
         asks.push(ask(16.0).id(id).end());
         let calls = asks.iter().map(|ask| Call::infer(&infer(ask, true)));
-        let answers = wire::send(&server, &calls.collect::<Vec<_>>());
+        let answers = wire::send(server, &calls.collect::<Vec<_>>());
         let totals = answers.into_iter().map(|answer| {
             let answer = ModelInferResponse::decode(answer.unwrap()).unwrap();
             of_infer(&answer).total()
@@ -238,8 +250,8 @@ fn sequences_that_are_in_flight_while_versions_change_lose_no_step() {
     std::thread::scope(|scope| {
         let reloads = scope.spawn(|| {
             for version in 2..=12 {
-                add(root.path(), &version.to_string(), TOTAL);
-                reload(&server);
+                add(root, &version.to_string(), TOTAL);
+                reload(server);
             }
         });
         while !reloads.is_finished() {
@@ -275,7 +287,7 @@ fn a_sequence_outlives_a_reload_and_the_version_after_it() {
     reload(&server);
     let mut total = 1.0;
     for wire in Wire::ALL {
-        assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+        assert_eq!(states(&server, "m"), ["1 UNLOADING", "2 AVAILABLE"]);
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
         let absent = wire.error(
@@ -289,26 +301,22 @@ fn a_sequence_outlives_a_reload_and_the_version_after_it() {
     }
     client.total(Wire::Raw, &ask(1.0).id(5).end());
     eventually("the version ends", || {
-        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+        (states(&server, "m") == ["1 END", "2 AVAILABLE"]).then_some(())
     });
 }
 
-#[test]
-fn a_version_that_is_wanted_again_has_its_sequences_still() {
-    let root = repository::of(&[("1", TOTAL)]);
-    let flags = ["--stateful", "--drain_sequences_seconds", "600"];
-    let still = ["--file_system_poll_wait_seconds", "0"];
-    let server = Server::begin("m", root.path(), &[&flags[..], &still].concat());
-    server.wait_ready();
-    let client = Client::connect(&server);
+fn a_version_that_is_wanted_again_has_its_sequences_still(server: &Server, root: &Path) {
+    const NAME: &str = "again";
+    let ask = |x| Ask::new(NAME, x);
+    let client = Client::connect(server);
     client.total(Wire::Raw, &ask(1.0).id(5).start());
-    add(root.path(), "2", FROM);
-    reload(&server);
+    add(root, "2", FROM);
+    reload(server);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6).start()), (6, 101.0));
     // Each is retired in turn; the sequences of both go on.
-    fs::remove_dir_all(root.path().join("2")).unwrap();
-    reload(&server);
-    assert_eq!(states(&server), ["1 AVAILABLE", "2 UNLOADING"]);
+    fs::remove_dir_all(root.join("2")).unwrap();
+    reload(server);
+    assert_eq!(states(server, NAME), ["1 AVAILABLE", "2 UNLOADING"]);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(6)), (6, 102.0));
     for id in [5, 6] {
@@ -316,9 +324,9 @@ fn a_version_that_is_wanted_again_has_its_sequences_still() {
         assert_eq!(client.refused(Wire::Json, &ask(1.0).id(id).start()), exists);
     }
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(7).start()), (7, 1.0));
-    add(root.path(), "2", FROM);
-    reload(&server);
-    assert_eq!(states(&server), ["1 UNLOADING", "2 AVAILABLE"]);
+    add(root, "2", FROM);
+    reload(server);
+    assert_eq!(states(server, NAME), ["1 UNLOADING", "2 AVAILABLE"]);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(8).start()), (8, 101.0));
     for (id, total) in [(5, 3.0), (6, 103.0), (7, 2.0), (8, 102.0)] {
         assert_eq!(
@@ -327,7 +335,7 @@ fn a_version_that_is_wanted_again_has_its_sequences_still() {
         );
     }
     eventually("the version ends", || {
-        (states(&server) == ["1 END", "2 AVAILABLE"]).then_some(())
+        (states(server, NAME) == ["1 END", "2 AVAILABLE"]).then_some(())
     });
 }
 

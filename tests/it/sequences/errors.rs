@@ -2,16 +2,11 @@
 
 use tonic::Code;
 
-use crate::support::sequence::{Answer, Ask, Client, Wire, counts, serve};
+use super::shared;
+use crate::support::sequence::{Answer, Ask, Client, Wire, counts};
 
-const NO_ID: &str = "Sequence ID has not been provided in request inputs";
-const BAD_CONTROL: &str = "Unexpected value of sequence control input";
 const EXISTS: &str = "Sequence with provided ID already exists";
 const FULL: &str = "Max sequence number has been reached. Could not create new sequence.";
-
-fn ask(x: f32) -> Ask {
-    Ask::new("running_total", x)
-}
 
 /// Returns the error of a tensor that does not fit, in the words of a protocol.
 fn bad_tensor(wire: Wire) -> String {
@@ -20,32 +15,10 @@ fn bad_tensor(wire: Wire) -> String {
 
 #[test]
 fn the_registry_refuses_what_its_rules_do_not_allow() {
-    let server = serve("running_total", &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("errors_rules", x);
     for (number, wire) in (1..).zip(Wire::ALL) {
         let refused = |ask: Ask| client.refused(wire, &ask);
-        for control in [3, 4, u64::from(u32::MAX)] {
-            assert_eq!(
-                refused(ask(1.0).control(control)),
-                wire.invalid(BAD_CONTROL)
-            );
-            assert_eq!(
-                refused(ask(1.0).id(5).control(control)),
-                wire.invalid(BAD_CONTROL)
-            );
-        }
-        for without in [
-            ask(1.0),
-            ask(1.0).id(0),
-            ask(1.0).control(0),
-            ask(1.0).id(0).end(),
-        ] {
-            assert_eq!(refused(without), wire.invalid(NO_ID));
-        }
-        assert_eq!(refused(ask(1.0).id(5)), wire.unknown());
-        assert_eq!(refused(ask(1.0).id(5).control(0)), wire.unknown());
-        assert_eq!(refused(ask(1.0).id(5).end()), wire.unknown());
-
         // The largest id is one as others are.
         for id in [u64::MAX, number, i64::MAX as u64 + 1] {
             assert_eq!(client.total(wire, &ask(1.0).id(id).start()), (id, 1.0));
@@ -75,22 +48,11 @@ fn the_registry_refuses_what_its_rules_do_not_allow() {
 
 #[test]
 fn a_bad_tensor_does_nothing_to_a_sequence() {
-    let server = serve(
-        "running_total",
-        &["--metrics_enable", "--max_sequence_number", "1"],
-    );
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("errors_bad", x);
     for wire in Wire::ALL {
         let refused = |ask: Ask| client.refused(wire, &ask);
         let bad = bad_tensor(wire);
-        // Errors of special inputs come before it, those of the registry after it.
-        assert_eq!(
-            refused(ask(1.0).control(3).bad()),
-            wire.invalid(BAD_CONTROL)
-        );
-        assert_eq!(refused(ask(1.0).bad()), wire.invalid(NO_ID));
-        assert_eq!(refused(ask(1.0).id(9).bad()), bad);
-        assert_eq!(refused(ask(1.0).id(9).end().bad()), bad);
         assert_eq!(refused(ask(1.0).id(9).start().bad()), bad);
         assert_eq!(
             refused(ask(1.0).id(9)),
@@ -109,17 +71,14 @@ fn a_bad_tensor_does_nothing_to_a_sequence() {
 #[test]
 fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
     const LIMIT: u64 = 8;
-    let server = serve(
-        "running_total",
-        &["--max_sequence_number", "8", "--metrics_enable"],
-    );
-    let client = Client::connect(&server);
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = |x| Ask::new("errors_full", x);
     for id in 1..=LIMIT {
         client.total(Wire::Raw, &ask(1.0).id(id).start());
     }
     std::thread::scope(|scope| {
         for wire in Wire::ALL {
-            let server = &server;
             scope.spawn(move || {
                 let own = Client::connect(server);
                 for round in 0..50 {
@@ -134,8 +93,8 @@ fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
     for id in 1..=LIMIT {
         assert_eq!(client.total(Wire::Raw, &ask(1.0).id(id).end()), (id, 2.0));
     }
-    let counts = counts(&server);
-    let of = |name: &str| counts[&format!(r#"{name}{{name="running_total",version="1"}}"#)];
+    let counts = counts(server);
+    let of = |name: &str| counts[&format!(r#"{name}{{name="errors_full",version="1"}}"#)];
     assert_eq!(
         ["active", "started", "ended", "evicted", "refused"].map(of),
         [0, LIMIT, LIMIT, 0, 300]
@@ -144,8 +103,8 @@ fn more_starts_than_there_may_be_are_refused_and_harm_nobody() {
 
 #[test]
 fn ids_that_the_server_picks_are_the_lowest_from_where_it_is() {
-    let server = serve("running_total", &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("errors_ids", x);
     let start = |id| {
         let Answer { id, .. } = client.send(Wire::Json, &ask(1.0).id(id).start()).unwrap();
         id

@@ -8,6 +8,7 @@ use prost::Message as _;
 use serde_json::json;
 use tonic::Code;
 
+use super::shared;
 use crate::support::{
     Server, busy, eventually,
     grpc::{Call, error},
@@ -95,8 +96,7 @@ fn a_run_that_fails_closes_its_sequence() {
 
 #[test]
 fn those_behind_a_run_that_fails_find_no_sequence() {
-    let server = serve("running_fail", &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for _ in 0..20 {
         let asks = [
             works(1.0).id(5).start(),
@@ -188,23 +188,29 @@ fn wait_in_process(server: &Server, count: usize) {
 }
 
 #[test]
-fn the_run_of_a_client_that_leaves_counts() {
+fn a_client_that_leaves_has_done_nothing_before_its_turn_and_its_run_counts() {
     let server = serve(BUSY, FLAGS);
-    let client = Client::connect(&server);
+    the_run_of_a_client_that_leaves_counts(&server);
+    a_client_that_leaves_before_its_turn_has_done_nothing(&server);
+    a_deadline_that_passes_before_the_turn_has_done_nothing(&server);
+}
+
+fn the_run_of_a_client_that_leaves_counts(server: &Server) {
+    let client = Client::connect(server);
     let total = |ask: Ask| client.total(Wire::Raw, &ask);
     assert_eq!(total(quick(1.0).start()), (5, 1.0));
     // In the middle: the next request waits for the run, and finds its sum.
-    drop(running(&server, &client, &brief(2.0)));
+    drop(running(server, &client, &brief(2.0)));
     assert_eq!(total(quick(4.0)), (5, 7.0));
     // By a deadline, which a fast machine does not keep either.
     let long = Ask::new(BUSY, 8.0).id(5).extra("steps", busy::SECONDS);
     assert_late(&client, &long, 200);
     assert_eq!(total(quick(16.0)), (5, 31.0));
     // At the end: the sequence ends all the same.
-    drop(running(&server, &client, &brief(2.0).end()));
-    wait_count(&server, r#"active{name="running_busy",version="1"}"#, 0);
+    drop(running(server, &client, &brief(2.0).end()));
+    wait_count(server, r#"active{name="running_busy",version="1"}"#, 0);
     // At the start: it has begun.
-    drop(running(&server, &client, &brief(2.0).start()));
+    drop(running(server, &client, &brief(2.0).start()));
     assert_eq!(
         client.refused(Wire::Raw, &quick(1.0).start()),
         format!("AlreadyExists: {EXISTS}")
@@ -214,29 +220,27 @@ fn the_run_of_a_client_that_leaves_counts() {
     let before = server.processor_time();
     let (json, _) = rest_body(&brief(4.0), false);
     let body = json.to_string();
-    let mut stream = connect(&server);
+    let mut stream = connect(server);
     let head = head("POST", "/v2/models/running_busy/infer", body.len(), &[]);
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
-    busy::wait_running(&server, before);
+    busy::wait_running(server, before);
     drop(stream);
     assert_eq!(total(quick(8.0).end()), (5, 15.0));
-    wait_count(&server, r#"active{name="running_busy",version="1"}"#, 0);
+    wait_count(server, r#"active{name="running_busy",version="1"}"#, 0);
 }
 
-#[test]
-fn a_client_that_leaves_before_its_turn_has_done_nothing() {
-    let server = serve(BUSY, FLAGS);
-    let client = Client::connect(&server);
+fn a_client_that_leaves_before_its_turn_has_done_nothing(server: &Server) {
+    let client = Client::connect(server);
     let total = |ask: Ask| client.total(Wire::Raw, &ask);
     assert_eq!(total(quick(1.0).start()), (5, 1.0));
-    let runs = running(&server, &client, &slow(2.0));
+    let runs = running(server, &client, &slow(2.0));
     // Two wait for their turns, one for the slot; and one will end the sequence.
     let waits = client.tfs.grpc.call(infer(&quick(100.0), true));
     let other = client.tfs.grpc.call(infer(&quick(7.0).id(6).start(), true));
-    wait_in_process(&server, 3);
+    wait_in_process(server, 3);
     let ends = client.tfs.grpc.call(infer(&quick(200.0).end(), true));
-    wait_in_process(&server, 4);
+    wait_in_process(server, 4);
     let ending = "Sequence last request is being processed and it's not available anymore";
     assert_eq!(
         client.refused(Wire::TfsGrpc, &quick(1.0).start()),
@@ -247,7 +251,7 @@ fn a_client_that_leaves_before_its_turn_has_done_nothing() {
         Wire::Json.unknown()
     );
     drop((waits, other, ends));
-    wait_in_process(&server, 1);
+    wait_in_process(server, 1);
     assert!(!runs.is_answered(), "all of that was while it ran");
     // The sequence does not end, and the other one has not begun.
     assert_eq!(
@@ -262,13 +266,11 @@ fn a_client_that_leaves_before_its_turn_has_done_nothing() {
     assert_eq!(total(quick(8.0).id(6).end()), (6, 16.0));
 }
 
-#[test]
-fn a_deadline_that_passes_before_the_turn_has_done_nothing() {
-    let server = serve(BUSY, FLAGS);
-    let client = Client::connect(&server);
+fn a_deadline_that_passes_before_the_turn_has_done_nothing(server: &Server) {
+    let client = Client::connect(server);
     let total = |ask: Ask| client.total(Wire::Raw, &ask);
     assert_eq!(total(quick(1.0).start()), (5, 1.0));
-    let runs = running(&server, &client, &slow(2.0));
+    let runs = running(server, &client, &slow(2.0));
     for ask in [quick(100.0), quick(100.0).end(), quick(100.0).id(6).start()] {
         assert_late(&client, &ask, 50);
     }

@@ -5,17 +5,18 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use ovms::tensor::Tensor;
 use serde_json::{Value, json};
 
+use super::shared;
 use crate::support::{
     cli::words,
     fixture, grpc,
     infer::{GRPC, REST, TFS_GRPC, command, infer, json, read_npy, write_npy},
     repository,
-    steps::{ALL, ONE, STEPS, ended, id_of, is_gone, spawn, stateful},
+    steps::{ALL, ONE, STEPS, ended, id_of, is_gone, spawn},
 };
 
 #[test]
 fn speech_is_found_in_frames() {
-    let server = stateful("vad_stateful", &[]);
+    let server = shared::server();
     let frames = format!("@{}", fixture("sequences/vad_frames.npy").display());
     let expected = read_npy(std::fs::read(fixture("expected/vad_prob.npy")).unwrap());
     let expected = grpc::to_floats(expected.data());
@@ -32,7 +33,7 @@ fn speech_is_found_in_frames() {
             "--save",
             &save,
         ];
-        let run = infer(&server, api, &args);
+        let run = infer(server, api, &args);
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         assert!(
             run.stderr.starts_with("sequence_id: "),
@@ -55,10 +56,7 @@ fn speech_is_found_in_frames() {
 
 #[test]
 fn the_steps_of_a_cell_lie_on_another_axis() {
-    let server = stateful(
-        "lstm_ti",
-        &["--low_latency_transformation", "--shape", "(1,1,8)"],
-    );
+    let server = shared::server();
     let steps = read_npy(std::fs::read(fixture("sequences/lstm_steps.npy")).unwrap());
     let (dtype, _, data) = steps.into_parts();
     let steps = Tensor::new(dtype, vec![1, 12, 8], data).unwrap();
@@ -76,7 +74,7 @@ fn the_steps_of_a_cell_lie_on_another_axis() {
             "--axis=1",
             "--output=npy",
         ];
-        let run = infer(&server, api, &args);
+        let run = infer(server, api, &args);
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let found = read_npy(run.stdout);
         assert_eq!(found.shape(), expected.shape(), "{api}");
@@ -89,11 +87,11 @@ fn the_steps_of_a_cell_lie_on_another_axis() {
 
 #[test]
 fn single_requests_of_a_sequence_are_sent_by_hand() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for api in ALL {
         let ask = |flags: &[&str]| {
             let args = [&["running_total", "-i", ONE], flags].concat();
-            let answer = json(&server, api, &args);
+            let answer = json(server, api, &args);
             assert_eq!(answer["outputs"].as_array().unwrap().len(), 1);
             (
                 answer["sequence_id"].to_string(),
@@ -106,7 +104,7 @@ fn single_requests_of_a_sequence_are_sent_by_hand() {
         // Sequences go on in any API.
         for (other, flag, expected) in [(REST, "--continue", 8.0), (TFS_GRPC, "--continue", 12.0)] {
             let args = [&["running_total", "-i", ONE, flag], &of_it[..]].concat();
-            let answer = json(&server, other, &args);
+            let answer = json(server, other, &args);
             assert_eq!(
                 answer["outputs"][0]["data"][3],
                 json!(expected),
@@ -115,24 +113,24 @@ fn single_requests_of_a_sequence_are_sent_by_hand() {
         }
         let (_, total) = ask(&[&["--end"], &of_it[..]].concat());
         assert_eq!(total, json!(16.0), "{api}");
-        is_gone(&server, "running_total", &id);
+        is_gone(server, "running_total", &id);
         let (id, _) = ask(&["--start", "--sequence-id", "5"]);
         assert_eq!(id, "5");
         ask(&["--end", "--sequence-id", "5"]);
     }
     for api in [GRPC, REST] {
         let args = ["running_total", "-i", ONE, "--start", "--end"];
-        let answer = json(&server, api, &args);
-        is_gone(&server, "running_total", &id_of(&answer));
+        let answer = json(server, api, &args);
+        is_gone(server, "running_total", &id_of(&answer));
     }
 }
 
 #[test]
 fn printed_requests_say_the_same_to_proxies() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for api in ALL {
         let args = ["running_total", "-i", STEPS, "--sequence", "--print-curl"];
-        let run = infer(&server, api, &args);
+        let run = infer(server, api, &args);
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         let text = run.text();
         let header = "-H 'ovms-sequence-id: ";
@@ -147,12 +145,12 @@ fn printed_requests_say_the_same_to_proxies() {
 
 #[test]
 fn printed_steps_of_a_part_neither_start_nor_end() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     let part = words("--sequence --continue --sequence-id=3 --print-curl");
     for api in ALL {
         let printed = |flags: &[&str]| {
             let args = [&["running_total", "-i", STEPS], &part[..], flags].concat();
-            let run = infer(&server, api, &args);
+            let run = infer(server, api, &args);
             assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
             run.text()
         };
@@ -182,10 +180,10 @@ fn printed_steps_of_a_part_neither_start_nor_end() {
 
 #[test]
 fn lines_are_steps_that_are_sent_as_they_come() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for api in ALL {
         let args = words("running_total -i - --sequence --each --output json");
-        let mut child = spawn(command(&server, api).args(args));
+        let mut child = spawn(command(server, api).args(args));
         let mut stdin = child.stdin.take().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut id = String::new();
@@ -209,6 +207,6 @@ fn lines_are_steps_that_are_sent_as_they_come() {
         stdout.read_line(&mut rest).unwrap();
         assert_eq!(rest, "", "the answer to the end is not shown");
         assert_eq!(ended(child).failure(), "exit 0\n", "{api}");
-        is_gone(&server, "running_total", &id);
+        is_gone(server, "running_total", &id);
     }
 }

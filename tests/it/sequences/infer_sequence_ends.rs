@@ -6,19 +6,23 @@ use std::{
     time::Instant,
 };
 
+use super::shared;
 use crate::support::{
-    Server, busy,
+    busy,
     cli::{self, Run, words},
     eventually,
     infer::{GRPC, REST, at, command, infer, interrupt, redacted},
+    repository,
+    sequence::{entry, serve_file, write},
     server::free_ports,
     steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
 };
 
 /// Sends the first step of sequence 1, and Ctrl-C when it is answered.
-fn interrupted_after_a_step(server: &Server, api: &str, flags: &[&str]) -> Run {
-    let args = words("running_total -i - --sequence --sequence-id=1 --each");
-    let mut child = spawn(command(server, api).args(args).args(flags));
+fn interrupted_after_a_step(model: &str, api: &str, flags: &[&str]) -> Run {
+    let args = words("-i - --sequence --sequence-id=1 --each");
+    let mut command = command(shared::server(), api);
+    let mut child = spawn(command.arg(model).args(args).args(flags));
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     stdin.write_all(b"[1,2,3,4]\n").unwrap();
@@ -29,29 +33,29 @@ fn interrupted_after_a_step(server: &Server, api: &str, flags: &[&str]) -> Run {
 
 #[test]
 fn ctrl_c_ends_the_sequence() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for api in ALL {
-        let run = interrupted_after_a_step(&server, api, &[]);
+        let run = interrupted_after_a_step("ctrl_c_ends", api, &[]);
         assert_eq!(run.code, Some(130), "{api}: {}", run.stderr);
         let end =
             "error: interrupted after 1 step\nhint: sequence 1 has been ended on the server\n";
         assert!(run.stderr.ends_with(end), "{api}: {}", run.stderr);
-        is_gone(&server, "running_total", "1");
+        is_gone(server, "ctrl_c_ends", "1");
     }
 }
 
 #[test]
 fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
-    let server = stateful("running_total", &[]);
-    let run = interrupted_after_a_step(&server, GRPC, &["--no-end"]);
+    let server = shared::server();
+    let run = interrupted_after_a_step("ctrl_c_leaves", GRPC, &["--no-end"]);
     assert_eq!(run.code, Some(130), "{}", run.stderr);
     let end = "error: interrupted after 1 step\nhint: sequence 1 is open: continue it with `--sequence --continue \
                --sequence-id 1`, or end it with `--end --sequence-id 1`\n";
     assert!(run.stderr.ends_with(end), "{}", run.stderr);
     let last = infer(
-        &server,
+        server,
         GRPC,
-        &words("running_total --zeros --end --sequence-id=1"),
+        &words("ctrl_c_leaves --zeros --end --sequence-id=1"),
     );
     assert_eq!(last.code, Some(0), "{}", last.stderr);
     assert!(last.text().contains("1, 2, 3, 4"), "{}", last.text());
@@ -59,7 +63,7 @@ fn ctrl_c_leaves_a_sequence_that_is_to_stay_open() {
 
 #[test]
 fn ctrl_c_shows_the_steps_that_were_answered() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("totals.csv");
     let save = ["--save", saved.to_str().unwrap()];
@@ -69,15 +73,15 @@ fn ctrl_c_shows_the_steps_that_were_answered() {
         &save,
     ];
     for (id, flags) in ["1", "2", "3"].into_iter().zip(flags) {
-        let args = words("running_total -q -i - --sequence --sequence-id").into_iter();
-        let mut child = spawn(command(&server, GRPC).args(args).arg(id).args(flags));
+        let args = words("ctrl_c_shows -q -i - --sequence --sequence-id").into_iter();
+        let mut child = spawn(command(server, GRPC).args(args).arg(id).args(flags));
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"[1,2,3,4]\n[1,2,3,4]\n").unwrap();
         eventually("two steps", || {
             let listed = infer(
-                &server,
+                server,
                 REST,
-                &words("running_total --sequences --output=json"),
+                &words("ctrl_c_shows --sequences --output=json"),
             );
             let two = format!("\"sequence_id\":{id},\"version\":1,\"steps\":2,");
             listed.text().contains(&two).then_some(())
@@ -120,21 +124,20 @@ fn retries_alone_say_what_waits_for_a_server() {
 
 #[test]
 fn the_end_of_an_open_sequence_needs_no_input() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for api in ALL {
-        let open =
-            words("running_total -i x=[[1,2,3,4],[0,0,0,0]] --sequence --sequence-id=1 --no-end");
-        let run = infer(&server, api, &open);
+        let open = words("no_input -i x=[[1,2,3,4],[0,0,0,0]] --sequence --sequence-id=1 --no-end");
+        let run = infer(server, api, &open);
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
-        let last = infer(&server, api, &words("running_total --end --sequence-id 1"));
+        let last = infer(server, api, &words("no_input --end --sequence-id 1"));
         assert_eq!(last.code, Some(0), "{api}: {}", last.stderr);
         let note = "note: no input was given, so the last step has zeros\n";
         assert!(last.stderr.contains(note), "{api}: {}", last.stderr);
         assert!(last.text().contains("1, 2, 3, 4"), "{api}: {}", last.text());
-        is_gone(&server, "running_total", "1");
+        is_gone(server, "no_input", "1");
         // What is printed is not sent.
-        let printed = words("running_total --end --sequence-id 1 --print-curl");
-        let run = infer(&server, api, &printed);
+        let printed = words("no_input --end --sequence-id 1 --print-curl");
+        let run = infer(server, api, &printed);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{api}");
     }
     let (port, _) = free_ports();
@@ -145,32 +148,32 @@ fn the_end_of_an_open_sequence_needs_no_input() {
 
 #[test]
 fn an_id_that_was_chosen_is_printed_of_an_open_sequence() {
-    let server = stateful("running_total", &[]);
-    let open = words("running_total -q -i x=[[1,2,3,4]] --sequence --no-end --each");
-    let run = infer(&server, GRPC, &open);
+    let server = shared::server();
+    let open = words("chosen -q -i x=[[1,2,3,4]] --sequence --no-end --each");
+    let run = infer(server, GRPC, &open);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let begin = run.stderr.strip_prefix("Sequence ").unwrap();
     let (id, rest) = begin.split_once(" is open: ").unwrap();
     let end = format!("or end it with `--end --sequence-id {id}`.\n");
     assert!(rest.ends_with(&end), "{}", run.stderr);
     let last = infer(
-        &server,
+        server,
         GRPC,
-        &["running_total", "-q", "--end", "--sequence-id", id],
+        &["chosen", "-q", "--end", "--sequence-id", id],
     );
     assert_eq!(last.code, Some(0), "{}", last.stderr);
     // One that was given is known.
     let given = [&open[..], &["--sequence-id=1"]].concat();
-    let run = infer(&server, GRPC, &given);
+    let run = infer(server, GRPC, &given);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]
 fn ctrl_c_waits_for_the_step_in_flight() {
-    let server = stateful("running_busy", &["--plugin_config", busy::PLUGIN_CONFIG]);
+    let server = shared::server();
     let steps = format!("steps=[{}]", busy::SECONDS / 200);
     let args = [
-        "running_busy",
+        "in_flight",
         "-i",
         "x::1000,4=",
         "--zeros",
@@ -181,7 +184,7 @@ fn ctrl_c_waits_for_the_step_in_flight() {
         "--each",
         "--output=json",
     ];
-    let mut child = spawn(command(&server, GRPC).args(args));
+    let mut child = spawn(command(server, GRPC).args(args));
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     stdout.read_line(&mut String::new()).unwrap();
     interrupt(&child);
@@ -193,7 +196,7 @@ fn ctrl_c_waits_for_the_step_in_flight() {
     );
     let end = " of 1000 steps\nhint: sequence 1 has been ended on the server\n";
     assert!(text.ends_with(end), "{text}");
-    is_gone(&server, "running_busy", "1");
+    is_gone(server, "in_flight", "1");
 }
 
 /// Sends three steps of which one does not end, in a sequence with id 9; returns what the command says.
@@ -233,28 +236,35 @@ fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
     hint: `--timeout` sets the limit
     hint: sequence 9 may still live on the server: `--sequence --continue --sequence-id 9` continues it from step 2, or from the one after if the server has run that one; `ovms infer running_busy --sequences`, over REST, shows the steps that it has run
     ");
-    for (flags, hint) in [
-        (
-            &[][..],
-            "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` continues it from \
-             step 2 (sample 4 of the sound, from 0 on), or from the one after if the server has run that one; \
-             `ovms infer running_total --sequences`, over REST, shows the steps that it has run\n",
-        ),
-        (
-            &["--no-end"],
-            "hint: sequence 1 is open: continue it with `--sequence --continue --sequence-id 1`, or end it with `--end \
-             --sequence-id 1`; step 2 (sample 4 of the sound, from 0 on) has no answer\n",
-        ),
-    ] {
-        let mut server = stateful("running_total", &[]);
-        let args = words("running_total -i -:pcm16 --sequence --sequence-id=1 --each");
-        let mut child = spawn(command(&server, GRPC).args(args).args(flags));
-        let mut stdin = child.stdin.take().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdin.write_all(&[0; 8]).unwrap();
-        stdout.read_line(&mut String::new()).unwrap();
-        server.signal("KILL");
-        server.wait();
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    let models = ["running_total", "open"];
+    write(&path, &models.map(|name| entry(name, "running_total")));
+    let mut server = serve_file(&path, &[]);
+    let begun = [&[][..], &["--no-end"]]
+        .into_iter()
+        .zip(models)
+        .map(|(flags, model)| {
+            let args = words("-i -:pcm16 --sequence --sequence-id=1 --each");
+            let mut command = command(&server, GRPC);
+            let mut child = spawn(command.arg(model).args(args).args(flags));
+            let mut stdin = child.stdin.take().unwrap();
+            let mut stdout = BufReader::new(child.stdout.take().unwrap());
+            stdin.write_all(&[0; 8]).unwrap();
+            stdout.read_line(&mut String::new()).unwrap();
+            (child, stdin, stdout)
+        });
+    let begun: Vec<_> = begun.collect();
+    server.signal("KILL");
+    server.wait();
+    let hints = [
+        "hint: sequence 1 may still live on the server: `--sequence --continue --sequence-id 1` continues it from \
+         step 2 (sample 4 of the sound, from 0 on), or from the one after if the server has run that one; \
+         `ovms infer running_total --sequences`, over REST, shows the steps that it has run\n",
+        "hint: sequence 1 is open: continue it with `--sequence --continue --sequence-id 1`, or end it with `--end \
+         --sequence-id 1`; step 2 (sample 4 of the sound, from 0 on) has no answer\n",
+    ];
+    for ((child, mut stdin, _stdout), hint) in begun.into_iter().zip(hints) {
         stdin.write_all(&[0; 8]).unwrap();
         drop(stdin);
         let run = ended(child);
@@ -303,13 +313,13 @@ fn the_second_ctrl_c_leaves_at_once() {
 
 #[test]
 fn a_closed_pipe_ends_the_sequence_quietly() {
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     for format in ["table", "json"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut command = command(&server, GRPC);
+        let mut command = command(server, GRPC);
         command.args([
-            "running_total",
+            "closed",
             "-i",
             STEPS,
             "--sequence",
@@ -326,7 +336,7 @@ fn a_closed_pipe_ends_the_sequence_quietly() {
         let run = ended(child);
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         assert!(!run.stderr.contains("error"), "{}", run.stderr);
-        is_gone(&server, "running_total", "1");
+        is_gone(server, "closed", "1");
     }
 }
 

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::{shared, store};
 use crate::support::{
     Server, http,
     infer::{REST, TFS_REST, infer, port},
     model, repository,
-    sequence::{Ask, Client, Wire, counts, entry, serve, serve_file, wait_count, write},
+    sequence::{Ask, Client, Wire, counts, serve, wait_count},
 };
 
 const MODEL: &str = "running_total";
@@ -39,8 +40,12 @@ fn stored(id: u64, steps: u64) -> Value {
     json!({"sequence_id": id, "version": null, "steps": steps, "place": "store"})
 }
 
+fn path_of(model: &str, id: u64) -> String {
+    format!("/v1/models/{model}/sequences/{id}")
+}
+
 fn path(id: u64) -> String {
-    format!("/v1/models/{MODEL}/sequences/{id}")
+    path_of(MODEL, id)
 }
 
 fn delete(server: &Server, path: &str) -> http::Answer {
@@ -48,40 +53,43 @@ fn delete(server: &Server, path: &str) -> http::Answer {
 }
 
 /// Ends a sequence that there is.
-fn end(server: &Server, id: u64) {
-    let answer = delete(server, &path(id));
+fn end(server: &Server, path: &str) {
+    let answer = delete(server, path);
     assert_eq!((answer.status, answer.text().as_str()), (204, ""));
 }
 
 #[test]
 fn they_are_listed_with_their_steps_and_ended() {
-    for flags in [&[][..], &["--state_mode", "requests"]] {
-        let server = serve(MODEL, &[&["--metrics_enable"], flags].concat());
-        let client = Client::connect(&server);
-        assert_eq!(all(&server), json!({"total": 0, "sequences": []}));
+    let server = shared::server();
+    let client = Client::connect(server);
+    for model in ["listed", "listed_requests"] {
+        let ask = |id| Ask::new(model, 1.0).id(id);
+        let all = || list(server, &format!("/v1/models/{model}/sequences"));
+        let path = |id| path_of(model, id);
+        assert_eq!(all(), json!({"total": 0, "sequences": []}));
         for id in [u64::MAX, 7, 9] {
             client.total(Wire::Raw, &ask(id).start());
         }
         client.total(Wire::Raw, &ask(9));
         client.refused(Wire::Raw, &ask(9).start());
         let three = json!({"total": 3, "sequences": [here(7, 1), here(9, 2), here(u64::MAX, 1)]});
-        assert_eq!(all(&server), three);
-        let of_version = format!("/v1/models/{MODEL}/versions/1/sequences");
-        assert_eq!(list(&server, &of_version), three);
-        let two = list(&server, &format!("{of_version}?limit=2"));
+        assert_eq!(all(), three);
+        let of_version = format!("/v1/models/{model}/versions/1/sequences");
+        assert_eq!(list(server, &of_version), three);
+        let two = list(server, &format!("{of_version}?limit=2"));
         assert_eq!(two["total"], 3);
         assert_eq!(two["sequences"].as_array().unwrap().len(), 2);
 
-        end(&server, 9);
+        end(server, &path(9));
         for wire in Wire::ALL {
             assert_eq!(client.refused(wire, &ask(9)), wire.unknown());
         }
         let unknown = "404: Sequence with provided ID does not exist";
-        assert_eq!(delete(&server, &path(9)).error(), unknown);
+        assert_eq!(delete(server, &path(9)).error(), unknown);
         let two = json!({"total": 2, "sequences": [here(7, 1), here(u64::MAX, 1)]});
-        assert_eq!(all(&server), two);
-        let counts = counts(&server);
-        let count = |name: &str| counts[&format!(r#"{name}{{name="{MODEL}",version="1"}}"#)];
+        assert_eq!(all(), two);
+        let counts = counts(server);
+        let count = |name: &str| counts[&format!(r#"{name}{{name="{model}",version="1"}}"#)];
         assert_eq!(
             [count("active"), count("started"), count("ended")],
             [2, 3, 1]
@@ -93,26 +101,22 @@ fn they_are_listed_with_their_steps_and_ended() {
 
 #[test]
 fn versions_have_lists_of_their_own() {
-    let folder = repository::of(&[("1", MODEL), ("2", MODEL)]);
-    let config = folder.path().join("config.json");
-    let mut both = entry(MODEL, MODEL);
-    both["base_path"] = json!(folder.path());
-    both["model_version_policy"] = json!({"all": {}});
-    write(&config, &[both]);
-    let server = serve_file(&config, &[]);
-    let client = Client::connect(&server);
-    client.total(Wire::Raw, &ask(7).start());
-    let of = |version: u8| format!("/v1/models/{MODEL}/versions/{version}/sequences");
-    let state = http::get(&server, &format!("{}/7", of(2)));
+    const BOTH: &str = "listed_versions";
+    let server = shared::server();
+    let client = Client::connect(server);
+    client.total(Wire::Raw, &Ask::new(BOTH, 1.0).id(7).start());
+    let of = |version: u8| format!("/v1/models/{BOTH}/versions/{version}/sequences");
+    let state = http::get(server, &format!("{}/7", of(2)));
     assert_eq!(state.status, 200);
     let second = json!({"sequence_id": 7, "version": 2, "steps": 1, "place": "here"});
     let only = json!({"total": 1, "sequences": [second]});
-    assert_eq!(list(&server, &of(2)), only);
-    assert_eq!(list(&server, &of(1)), json!({"total": 0, "sequences": []}));
-    assert_eq!(all(&server), only);
+    assert_eq!(list(server, &of(2)), only);
+    assert_eq!(list(server, &of(1)), json!({"total": 0, "sequences": []}));
+    let all = list(server, &format!("/v1/models/{BOTH}/sequences"));
+    assert_eq!(all, only);
     let unknown = "404: Sequence with provided ID does not exist";
-    assert_eq!(delete(&server, &format!("{}/7", of(1))).error(), unknown);
-    assert_eq!(delete(&server, &format!("{}/7", of(2))).status, 204);
+    assert_eq!(delete(server, &format!("{}/7", of(1))).error(), unknown);
+    assert_eq!(delete(server, &format!("{}/7", of(2))).status, 204);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn those_of_a_store_are_listed_and_ended_wherever_they_are() {
         let rows = [stored(1, 1), stored(2, 2), stored(3, 1), stored(4, 1)];
         assert_eq!(all(&server), json!({"total": 4, "sequences": rows}));
         client.total(Wire::Raw, &ask(2));
-        end(&server, 1);
+        end(&server, &path(1));
         let rows = [here(2, 3), stored(3, 1), stored(4, 1)];
         assert_eq!(all(&server), json!({"total": 3, "sequences": rows}));
         // Neither a list nor an end says anything of the others.
@@ -177,7 +181,7 @@ fn those_of_a_store_are_listed_and_ended_wherever_they_are() {
         let lost = "404: Sequence with provided ID does not exist";
         assert_eq!(delete(&server, &path(1)).error(), lost);
         for id in [2, 3, 4] {
-            end(&server, id);
+            end(&server, &path(id));
             let unknown = Wire::Raw.unknown();
             assert_eq!(client.refused(Wire::Raw, &ask(id)), unknown);
         }
@@ -188,25 +192,12 @@ fn those_of_a_store_are_listed_and_ended_wherever_they_are() {
 
 #[test]
 fn a_start_that_is_refused_takes_no_other_away() {
-    let folder = repository::folder();
-    let store = format!("file://{}", folder.path().display());
-    for durability in ["step", "interval"] {
-        let flags = [
-            "--metrics_enable",
-            "--max_sequence_number",
-            "2",
-            "--sequence_store",
-            &store,
-            "--sequence_durability",
-            durability,
-            "--sequence_store_interval_ms",
-            "600000",
-        ];
-        let server = serve(MODEL, &flags);
-        let client = Client::connect(&server);
-        let count =
-            |name: &str| counts(&server)[&format!(r#"{name}{{name="{MODEL}",version="1"}}"#)];
-        wait_count(&server, &format!(r#"stored{{name="{MODEL}"}}"#), 0);
+    for durability in ["step", "long"] {
+        let server = store::shared::file(durability);
+        let client = Client::connect(server);
+        let ask = |id| Ask::new("full", 1.0).id(id);
+        let count = |name: &str| counts(server)[&format!(r#"{name}{{name="full",version="1"}}"#)];
+        wait_count(server, r#"stored{name="full"}"#, 0);
         for id in [1, 2] {
             client.total(Wire::Raw, &ask(id).start());
         }
@@ -215,7 +206,7 @@ fn a_start_that_is_refused_takes_no_other_away() {
             let start = match refused {
                 1 => ask(1),
                 2 => ask(3),
-                _ => Ask::new(MODEL, 1.0),
+                _ => Ask::new("full", 1.0),
             };
             client.refused(Wire::Raw, &start.start());
             let found = [count("active"), count("refused"), count("moved")];
@@ -235,8 +226,8 @@ fn a_model_whose_sequences_a_store_does_not_take_is_named() {
     let folder = repository::folder();
     let store = format!("file://{}", folder.path().display());
     let flags = ["--sequence_store", &store, "--state_mode", "requests"];
-    let server = serve(MODEL, &flags);
-    server.wait_log("--sequence-store has none of its sequences, since its state_mode is requests");
+    let said = "--sequence-store has none of its sequences, since its state_mode is requests";
+    shared::line(store::shared::file("step"), "requests", said);
     let run = crate::support::cli::ovms(
         [
             &["serve", "--check", "--stateful", "--model_name", MODEL],
@@ -259,19 +250,11 @@ fn a_model_whose_sequences_a_store_does_not_take_is_named() {
 }
 
 #[test]
-fn the_page_for_terminals_has_how_many_live() {
+fn the_page_for_terminals_and_the_command_line_show_them() {
     let server = serve(MODEL, &[]);
     let client = Client::connect(&server);
     let page = || http::get(&server, "/dashboard").text();
     assert!(page().contains("  0 sequences\n"), "{}", page());
-    client.total(Wire::Raw, &ask(1).start());
-    assert!(page().contains("  1 sequence\n"), "{}", page());
-}
-
-#[test]
-fn the_command_line_shows_them() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
     let run = infer(&server, REST, &[MODEL, "--sequences"]);
     assert_eq!((run.code, run.text().as_str()), (Some(0), ""));
     assert!(
@@ -280,6 +263,7 @@ fn the_command_line_shows_them() {
         run.stderr
     );
     client.total(Wire::Raw, &ask(7).start());
+    assert!(page().contains("  1 sequence\n"), "{}", page());
     for api in [REST, TFS_REST] {
         let run = infer(&server, api, &[MODEL, "--sequences"]);
         assert_eq!(run.code, Some(0), "{}", run.stderr);

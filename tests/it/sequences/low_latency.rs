@@ -7,12 +7,16 @@ use ovms::{
     proto::kserve::ModelInferRequest,
     tensor::{Dim, PartialShape},
 };
+use serde_json::json;
 
+use super::shared::{line, with};
 use crate::support::{
     Server, cli, fixture,
     grpc::{Grpc, floats, input, raw, to_floats},
     loaded::{describe, infer, load, options},
-    model, repository, server,
+    model, repository,
+    sequence::{entry, write},
+    server,
 };
 
 /// Number of steps in a sequence, and lengths of `x` and `y` in a step.
@@ -181,16 +185,21 @@ fn what_the_model_does_not_take_is_reported_as_for_any_other() {
     assert!(matches!(broken, ModelLoadError::Read { .. }), "{broken}");
 }
 
-/// Starts a server of `lstm_ti`, unrolled, with a folder for temporary files, without waiting.
-fn serve(shape: &str, temporary: &Path) -> Server {
+/// Starts a server of `lstm_ti`, unrolled, in models of these names and shapes, with a folder for temporary files,
+/// without waiting.
+fn serve(folder: &Path, models: &[(&str, &str)], temporary: &Path) -> Server {
     let ports = server::free_ports();
+    let path = folder.join("config.json");
+    let entries = models.iter().map(|(name, shape)| {
+        let settings = json!({"low_latency_transformation": true, "shape": shape});
+        with(entry(name, "lstm_ti"), settings)
+    });
+    write(&path, &entries.collect::<Vec<_>>());
     let mut command = cli::command();
     command
-        .args(["serve", "--model_name", "lstm", "--model_path"])
-        .arg(model("lstm_ti"))
-        .args(["--stateful", "--low_latency_transformation"])
-        .args(["--shape", shape])
-        .args(["--plugin_config", r#"{"INFERENCE_PRECISION_HINT":"f32"}"#])
+        .args(["serve", "--config_path"])
+        .arg(path)
+        .args(["--file_system_poll_wait_seconds", "0"])
         .args(server::on(ports))
         .env("TMPDIR", temporary);
     Server::spawn(&mut command, ports)
@@ -210,13 +219,17 @@ fn request(id: u64, step: &[f32], control: u32) -> ModelInferRequest {
 }
 
 #[test]
-fn a_server_steps_through_sequences() {
+fn a_server_steps_through_sequences_and_reports_a_loop_that_stays() {
     const CONTROLS: [u32; STEPS] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
     const SEQUENCES: usize = 50;
-    let temporary = repository::folder();
-    let server = serve("(1,1,8)", temporary.path());
+    let (folder, temporary) = (repository::folder(), repository::folder());
+    let models = [("lstm", "(1,1,8)"), ("stays", "(1,12,8)")];
+    let server = serve(folder.path(), &models, temporary.path());
     server.wait_ready();
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let line = line(&server, "stays", "low_latency_transformation keeps loops");
+    assert!(line.contains("runs 12 times"), "{line}");
+    assert!(line.contains("set the option `shape`"), "{line}");
 
     let client = Grpc::connect(&server);
     let steps = steps();
@@ -240,21 +253,10 @@ fn a_server_steps_through_sequences() {
 }
 
 #[test]
-fn a_loop_that_stays_is_reported_in_the_log() {
-    let temporary = repository::folder();
-    let server = serve("(1,12,8)", temporary.path());
-    server.wait_ready();
-    let line = server.wait_log("low_latency_transformation keeps loops");
-    assert!(line.contains("runs 12 times"), "{line}");
-    assert!(line.contains("set the option `shape`"), "{line}");
-    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
-}
-
-#[test]
 fn a_transformation_that_cannot_be_done_is_reported_in_the_log() {
     let root = repository::folder();
     let nowhere = root.path().join("nowhere");
-    let server = serve("(1,1,8)", &nowhere);
+    let server = serve(root.path(), &[("lstm", "(1,1,8)")], &nowhere);
     server.wait_log("cannot apply low_latency_transformation");
     let line = server.wait_log("cannot use the folder for temporary files");
     assert!(line.contains("nowhere"), "{line}");

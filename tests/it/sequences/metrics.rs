@@ -1,5 +1,6 @@
 //! Metrics of sequences.
 
+use super::shared;
 use crate::support::{
     Server,
     http::{get, post},
@@ -65,10 +66,11 @@ fn a_list_shows_those_that_it_names() {
 
 #[test]
 fn each_event_counts_once() {
-    let flags = ["--metrics_enable", "--max_sequence_number", "2"];
-    let server = serve(MODEL, &flags);
-    let client = Client::connect(&server);
-    let numbers = || numbers(&server, MODEL);
+    const MODEL: &str = "counted";
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = |x| Ask::new(MODEL, x);
+    let numbers = || numbers(server, MODEL);
     let (mut started, mut ended, mut refused) = (0, 0, 0);
     for wire in Wire::ALL {
         client.total(wire, &ask(1.0).id(5).start());
@@ -99,7 +101,7 @@ fn each_event_counts_once() {
         .parameter("sequence_end", true);
     client.total(Wire::Json, &only);
     assert_eq!(numbers(), [0, started + 1, ended + 1, 0, refused]);
-    let page = get(&server, "/metrics").text();
+    let page = get(server, "/metrics").text();
     for (api, interface, wires) in [
         ("TensorFlowServing", "gRPC", 1),
         ("TensorFlowServing", "REST", 1),

@@ -13,6 +13,7 @@ mod order;
 mod params;
 mod reload;
 mod saved;
+mod shared;
 mod sheets;
 mod state_modes;
 mod store;

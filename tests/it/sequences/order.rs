@@ -16,6 +16,7 @@ use prost::Message as _;
 use serde_json::json;
 use tonic::Code;
 
+use super::shared;
 use crate::support::{
     Server, busy, fixture,
     grpc::{error, to_floats},
@@ -26,8 +27,9 @@ use crate::support::{
 
 const MODEL: &str = "running_total";
 
+/// The model with two infer requests.
 fn ask(x: f32) -> Ask {
-    Ask::new(MODEL, x)
+    Ask::new("order_two", x)
 }
 
 /// Sends requests over one connection without waiting, alternating between both protocols; returns
@@ -50,9 +52,9 @@ fn pipelined(client: &Client<'_>, asks: &[Ask]) -> Vec<Result<(u64, f32), String
 
 #[test]
 fn requests_that_do_not_wait_for_answers_run_in_the_order_in_which_they_were_sent() {
-    for nireq in ["1", "2"] {
-        let server = serve(MODEL, &["--nireq", nireq]);
-        let client = Client::connect(&server);
+    let client = shared::connect();
+    for model in ["order_one", "order_two"] {
+        let ask = |x| Ask::new(model, x);
         let mut id = 0;
         for _ in 0..40 {
             id += 1;
@@ -83,10 +85,9 @@ fn requests_that_do_not_wait_for_answers_run_in_the_order_in_which_they_were_sen
 
 #[test]
 fn sequences_share_a_connection_without_getting_into_each_others_way() {
-    let server = serve(MODEL, &["--nireq", "2"]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for _ in 0..10 {
-        let ids = 1..=10_u64;
+        let ids = 101..=110_u64;
         let step = |change: fn(Ask) -> Ask| {
             let asks = ids.clone().map(move |id| change(ask(id as f32).id(id)));
             asks.collect::<Vec<_>>()
@@ -104,9 +105,8 @@ fn sequences_share_a_connection_without_getting_into_each_others_way() {
 
 #[test]
 fn compressed_requests_keep_their_places_among_others() {
-    let server = serve(MODEL, &["--nireq", "2"]);
-    let client = Client::connect(&server);
-    for id in 1..=40 {
+    let client = shared::connect();
+    for id in 201..=240 {
         let mut asks = vec![ask(1.0).id(id).start()];
         asks.extend((1..=8).map(|x| ask((1 << x) as f32).id(id)));
         asks.push(ask(512.0).id(id).end());
@@ -152,8 +152,8 @@ fn requests_for_another_model_that_wait_hold_up_no_sequence() {
 
 #[test]
 fn a_sequence_goes_on_in_any_protocol() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new(MODEL, x);
     for (index, first) in Wire::ALL.into_iter().enumerate() {
         let id = u64::MAX - index as u64;
         assert_eq!(client.total(first, &ask(1.0).id(id).start()), (id, 1.0));
@@ -184,15 +184,14 @@ fn a_sequence_goes_on_in_any_protocol() {
 #[test]
 fn clients_of_one_sequence_take_turns() {
     const EACH: usize = 30;
-    let server = serve(MODEL, &["--nireq", "2"]);
-    let client = Client::connect(&server);
-    client.total(Wire::Raw, &ask(1.0).id(1).start());
+    let server = shared::server();
+    let client = Client::connect(server);
+    client.total(Wire::Raw, &ask(1.0).id(301).start());
     let totals: Vec<f32> = std::thread::scope(|scope| {
         let clients = Wire::ALL.map(|wire| {
-            let server = &server;
             scope.spawn(move || {
                 let own = Client::connect(server);
-                let totals = (0..EACH).map(|_| own.total(wire, &ask(1.0).id(1)).1);
+                let totals = (0..EACH).map(|_| own.total(wire, &ask(1.0).id(301)).1);
                 totals.collect::<Vec<_>>()
             })
         });
@@ -210,7 +209,7 @@ fn clients_of_one_sequence_take_turns() {
         "nothing is lost, nothing is seen twice"
     );
     assert_eq!(
-        client.total(Wire::Raw, &ask(1.0).id(1).end()).1,
+        client.total(Wire::Raw, &ask(1.0).id(301).end()).1,
         (count + 2) as f32
     );
 }
@@ -275,9 +274,9 @@ fn sequences_that_run_in_turn_give_what_each_gives_alone() {
             10 + sequence % 20
         }
     };
-    for nireq in ["1", "2"] {
-        let server = serve("vad_stateful", &["--nireq", nireq]);
-        let client = Client::connect(&server);
+    let client = shared::connect();
+    // With one infer request, and with two.
+    for model in ["vad_one", "vad_two"] {
         let mut answered = 0;
         for tick in 0..153_usize {
             let running = (0..SEQUENCES).filter_map(|sequence| {
@@ -288,7 +287,7 @@ fn sequences_that_run_in_turn_give_what_each_gives_alone() {
             let calls = running.iter().map(|&(sequence, frame)| {
                 let ask = Ask {
                     data: ("audio", vec![1, 512], frames[frame].to_vec()),
-                    ..Ask::new("vad_stateful", 0.0).id(sequence as u64 + 1)
+                    ..Ask::new(model, 0.0).id(sequence as u64 + 1)
                 };
                 let ask = match frame {
                     0 => ask.start(),

@@ -1,15 +1,15 @@
 //! Request parameters of KServe for the sequence of a request, as Triton's clients send them,
-//! alone and beside the special inputs. Those of the wrong kind are in the sheet `params`.
+//! alone and beside the special inputs. Those of the wrong kind are in the sheet `errors`.
 
 use serde_json::{Value, json};
 use tonic::Code;
 
+use super::shared;
 use crate::support::{
     http::{JSON_LENGTH, post, send},
-    sequence::{Answer, Ask, Client, Special, Wire, rest_body, serve},
+    sequence::{Answer, Ask, Client, Special, Wire, rest_body},
 };
 
-const MODEL: &str = "running_total";
 const NO_ID: &str = "Sequence ID has not been provided in request inputs";
 const DISAGREE: &str = "Sequence parameters and special inputs disagree";
 
@@ -17,7 +17,7 @@ const DISAGREE: &str = "Sequence parameters and special inputs disagree";
 const WIDE: u64 = i64::MAX as u64 + 1;
 
 fn ask(x: f32) -> Ask {
-    Ask::new(MODEL, x)
+    Ask::new("params", x)
 }
 
 fn with_id(x: f32, id: impl Into<Value>) -> Ask {
@@ -42,8 +42,7 @@ fn reported(client: &Client<'_>, wire: Wire, ask: &Ask) -> (u64, f32, Option<Val
 
 #[test]
 fn ids_are_numbers_or_texts_and_are_returned_as_they_were_given() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for wire in Wire::KSERVE {
         let reported = |ask: Ask| reported(&client, wire, &ask);
         for id in [7, WIDE - 1, WIDE, u64::MAX] {
@@ -74,25 +73,27 @@ fn ids_are_numbers_or_texts_and_are_returned_as_they_were_given() {
 
 #[test]
 fn a_start_without_an_id_gets_one() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("params_start", x);
+    let with_id = |x, id: Value| ask(x).parameter("sequence_id", id);
     for wire in Wire::KSERVE {
         let reported = |ask: Ask| reported(&client, wire, &ask);
         for (without, echo) in [
             (ask(1.0), json!(1)),
-            (with_id(1.0, 0), json!(1)),
-            (with_id(1.0, ""), json!("1")),
-            (with_id(1.0, "0"), json!("1")),
-            (with_id(1.0, "000"), json!("1")),
+            (with_id(1.0, json!(0)), json!(1)),
+            (with_id(1.0, json!("")), json!("1")),
+            (with_id(1.0, json!("0")), json!("1")),
+            (with_id(1.0, json!("000")), json!("1")),
         ] {
             assert_eq!(reported(start(without)), (1, 1.0, Some(echo)));
-            assert_eq!(reported(end(with_id(1.0, 1))), (1, 2.0, Some(json!(1))));
+            let last = end(with_id(1.0, json!(1)));
+            assert_eq!(reported(last), (1, 2.0, Some(json!(1))));
         }
         for without in [
             ask(1.0),
-            with_id(1.0, 0),
-            with_id(1.0, ""),
-            with_id(1.0, "0"),
+            with_id(1.0, json!(0)),
+            with_id(1.0, json!("")),
+            with_id(1.0, json!("0")),
             end(ask(1.0)),
             ask(1.0).parameter("sequence_start", false),
         ] {
@@ -103,8 +104,9 @@ fn a_start_without_an_id_gets_one() {
 
 #[test]
 fn start_and_end_at_once_are_a_sequence_of_one_request() {
-    let server = serve(MODEL, &["--max_sequence_number", "1"]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("params_once", x);
+    let with_id = |x, id| ask(x).parameter("sequence_id", id);
     for wire in Wire::KSERVE {
         for _ in 0..3 {
             let only = |ask| end(start(ask));
@@ -126,8 +128,7 @@ fn start_and_end_at_once_are_a_sequence_of_one_request() {
 
 #[test]
 fn both_forms_are_one_if_they_agree() {
-    let server = serve(MODEL, &["--metrics_enable"]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for wire in Wire::KSERVE {
         let reported = |ask: Ask| reported(&client, wire, &ask);
         // Each says what the other does not.
@@ -185,8 +186,8 @@ fn both_forms_are_one_if_they_agree() {
 
 #[test]
 fn other_parameters_are_let_be() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
+    let ask = |x| Ask::new("params_other", x);
     for wire in Wire::KSERVE {
         let more = |ask: Ask| {
             ask.parameter("priority", 3)
@@ -198,15 +199,18 @@ fn other_parameters_are_let_be() {
             (1, 1.0, None),
             "nothing of sequences among them"
         );
-        let ended = reported(&client, wire, &more(end(with_id(1.0, "1"))));
+        let ended = reported(
+            &client,
+            wire,
+            &more(end(ask(1.0).parameter("sequence_id", "1"))),
+        );
         assert_eq!(ended, (1, 2.0, Some(json!("1"))));
     }
 }
 
 #[test]
 fn the_id_stands_where_it_is_listed_or_behind_the_others() {
-    let server = serve("running_large", &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     let large = || Ask {
         data: ("x", vec![1, 3, 256, 256], vec![1.0; 3 * 256 * 256]),
         ..Ask::new("running_large", 0.0)
@@ -236,8 +240,9 @@ fn the_id_stands_where_it_is_listed_or_behind_the_others() {
 
 #[test]
 fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
-    let server = serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = |x| Ask::new("params_listed", x);
     // Over TensorFlow Serving's REST nothing is selected.
     for wire in Wire::ALL.into_iter().filter(|wire| *wire != Wire::TfsRest) {
         let listed = |ask: Ask, names: &[&'static str]| {
@@ -287,7 +292,7 @@ fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
         ),
     ] {
         let body = body(outputs, parameters);
-        let answer = post(&server, "/v2/models/running_total/infer", body.as_bytes());
+        let answer = post(server, "/v2/models/params_listed/infer", body.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.text());
         let (json, bytes) = answer.parts();
         let outputs = json["outputs"].as_array().unwrap().iter().map(|output| {
@@ -309,7 +314,7 @@ fn the_id_is_binary_if_it_or_all_else_is_wished_so_and_never_unknown() {
 
 #[test]
 fn special_inputs_in_json_go_with_binary_data_and_the_other_way_round() {
-    let server = serve("running_total", &[]);
+    let server = shared::server();
     let x = r#"{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}"#;
     let start = r#"{"name":"sequence_control_input","shape":[1],"datatype":"UINT32","data":[1]}"#;
     let plain = r#"{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,1,1,1]}"#;
@@ -320,10 +325,10 @@ fn special_inputs_in_json_go_with_binary_data_and_the_other_way_round() {
     ] {
         let json = format!(r#"{{"inputs":[{inputs}]}}"#);
         let length = json.len().to_string();
-        let path = "/v2/models/running_total/infer";
+        let path = "/v2/models/params_json/infer";
         let headers = [(JSON_LENGTH, length.as_str())];
         let answer = send(
-            &server,
+            server,
             "POST",
             path,
             &headers,

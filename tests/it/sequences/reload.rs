@@ -1,15 +1,16 @@
 //! Sequences during configuration reloads, and invalid configurations of stateful models.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::LazyLock};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::shared::{self, serve_kept};
 use crate::support::{
     Server, cli,
     http::{get, post},
     model, repository,
-    sequence::{Ask, Client, Wire, entry, serve, serve_file, wait_count, write},
+    sequence::{Ask, Client, Wire, entry, serve_file, wait_count, write},
     server::{free_ports, on},
 };
 
@@ -53,9 +54,9 @@ fn reload(server: &Server) -> u16 {
     post(server, "/v1/config/reload", b"").status
 }
 
-/// Returns state, code and message of the model's first version.
-fn status(server: &Server) -> String {
-    let status = get(server, "/v1/models/m").json();
+/// Returns state, code and message of a model's first version.
+fn status(server: &Server, name: &str) -> String {
+    let status = get(server, &format!("/v1/models/{name}")).json();
     let status = &status["model_version_status"][0];
     let status = [
         &status["state"],
@@ -154,16 +155,16 @@ fn a_stateful_model_does_not_become_stateless_while_it_runs() {
     client.total(Wire::Raw, &ask(1.0).id(5).start());
     file.write(&[with(with(plain(), "stateful", false), "nireq", 1)]);
     assert_eq!(reload(&server), 500);
-    insta::assert_snapshot!(status(&server), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
+    insta::assert_snapshot!(status(&server, "m"), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     file.write(&[plain()]);
     assert!(reload(&server) < 300);
-    assert_eq!(status(&server), "AVAILABLE OK OK");
+    assert_eq!(status(&server, "m"), "AVAILABLE OK OK");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
 }
 
-#[test]
-fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
+/// Returns entries that are refused, each with the text that says why.
+fn refused() -> Vec<(Value, String)> {
     let stateless = |key: &str, value: Value| {
         let text = format!("Stateful model config parameter used for non stateful model - {key}");
         (with(with(plain(), "stateful", false), key, value), text)
@@ -172,7 +173,7 @@ fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
         let text = "Dynamic shape and dynamic batch size are not supported for stateful models";
         (with(plain(), key, "auto"), text.to_owned())
     };
-    let errors = [
+    let errors = vec![
         stateless("max_sequence_number", json!(5)),
         stateless("idle_sequence_cleanup", json!(true)),
         stateless("low_latency_transformation", json!(true)),
@@ -186,18 +187,46 @@ fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
         auto("shape"),
         auto("batch_size"),
     ];
-    let file = File::of(&[]);
-    for (error, text) in errors {
-        file.write(&[error.clone(), entry("good", MODEL)]);
-        let server = serve_file(&file.path(), &[]);
-        let client = Client::connect(&server);
-        assert_eq!(get(&server, "/v1/models/m").status, 404, "{error}");
-        let refused = client.refused(Wire::Raw, &ask(1.0).id(5).start());
+    let named = |(index, (error, text))| (with(error, "name", format!("bad{index}")), text);
+    errors.into_iter().enumerate().map(named).collect()
+}
+
+const DEVICES: [&str; 5] = ["AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "CPU"];
+const OTHERS: [&str; 5] = ["GPU", "NPU", "AUTO:GPU,CPU", "HETERO:CPU,GPU", "BATCH:CPU"];
+
+/// Returns the name of a model on a device.
+fn of_device(device: &str) -> String {
+    device.replace([':', ','], "_")
+}
+
+/// A server with entries that are refused, and others that are not.
+static MIXED: LazyLock<Server> = LazyLock::new(|| {
+    let on = |device: &&str| {
+        let entry = with(entry(&of_device(device), MODEL), "target_device", *device);
+        with(entry, "nireq", 2)
+    };
+    let models = refused().into_iter().map(|(entry, _)| entry);
+    let models = models.chain(DEVICES.iter().chain(&OTHERS).map(on));
+    let models = models.chain([entry("good", MODEL), entry("stateless", "dummy")]);
+    serve_kept(repository::folder(), &models.collect::<Vec<_>>(), &[])
+});
+
+#[test]
+fn entries_that_do_not_suit_sequences_are_refused_and_others_serve() {
+    let server = &*MIXED;
+    let client = Client::connect(server);
+    for (error, text) in refused() {
+        let name = error["name"].as_str().unwrap();
+        let path = format!("/v1/models/{name}");
+        assert_eq!(get(server, &path).status, 404, "{error}");
+        let refused = client.refused(Wire::Raw, &Ask::new(name, 1.0).id(5).start());
         assert_eq!(refused, "NotFound: Model with requested name is not found");
-        client.total(Wire::Raw, &Ask::new("good", 1.0).start());
-        let line = server.wait_log(&text);
-        assert!(line.contains("ERROR"), "{line}");
+        let parts = ["ERROR", name, &text];
+        let log = server.log();
+        let is_it = |line: &str| parts.iter().all(|part| line.contains(part));
+        assert!(log.lines().any(is_it), "{parts:?}\n{log}");
     }
+    client.total(Wire::Raw, &Ask::new("good", 1.0).start());
 }
 
 #[test]
@@ -218,40 +247,40 @@ fn shapes_that_follow_the_request_are_refused_on_the_command_line() {
 
 #[test]
 fn sequences_run_on_the_cpu_alone() {
-    for device in ["AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "CPU"] {
-        let server = serve(MODEL, &["--target_device", device, "--nireq", "2"]);
-        let client = Client::connect(&server);
-        let ask = |x| Ask::new(MODEL, x);
+    let server = &*MIXED;
+    let client = Client::connect(server);
+    for device in DEVICES {
+        let name = of_device(device);
         for round in 1..=20_u8 {
             for id in 1..=4 {
-                let ask = ask(id as f32).id(id);
+                let ask = Ask::new(&name, id as f32).id(id);
                 let ask = if round == 1 { ask.start() } else { ask };
                 let expected = f32::from(round) * id as f32;
                 assert_eq!(client.total(Wire::Raw, &ask), (id, expected), "{device}");
             }
         }
     }
-    let file = File::of(&[]);
-    for device in ["GPU", "NPU", "AUTO:GPU,CPU", "HETERO:CPU,GPU", "BATCH:CPU"] {
-        file.write(&[with(plain(), "target_device", device), entry("good", MODEL)]);
-        let server = serve_file(&file.path(), &[]);
-        assert!(status(&server).starts_with("LOADING UNKNOWN"), "{device}");
-        server.wait_log("Stateful models are supported only on CPU");
-        let client = Client::connect(&server);
-        client.total(Wire::Raw, &Ask::new("good", 1.0).start());
+    for device in OTHERS {
+        let state = status(server, &of_device(device));
+        assert!(state.starts_with("LOADING UNKNOWN"), "{device}");
+        server.wait_log(&format!(
+            "Stateful models are supported only on CPU - found the device `{device}`"
+        ));
     }
+    client.total(Wire::Raw, &Ask::new("good", 1.0).start());
 }
 
 #[test]
 fn a_model_without_state_is_served_with_a_warning() {
-    let server = serve("dummy", &[]);
-    let warning = server.wait_log(" WARN ");
-    assert!(warning.contains("dummy"), "{warning}");
-    let client = Client::connect(&server);
+    let server = &*MIXED;
+    let log = server.log();
+    let is_warning = |line: &str| line.contains(" WARN ") && line.contains("stateless");
+    assert!(log.lines().any(is_warning), "{log}");
+    let client = Client::connect(server);
     for wire in Wire::ALL {
         let ask = || Ask {
             data: ("b", vec![1, 10], vec![1.0; 10]),
-            ..Ask::new("dummy", 0.0)
+            ..Ask::new("stateless", 0.0)
         };
         let answer = client.send(wire, &ask().id(5).start()).unwrap();
         assert_eq!((answer.id, answer.values), (5, vec![2.0; 10]));
@@ -262,8 +291,7 @@ fn a_model_without_state_is_served_with_a_warning() {
 
 #[test]
 fn a_state_begins_with_its_initial_value() {
-    let server = serve("running_from", &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for wire in Wire::ALL {
         let ask = |x| Ask::new("running_from", x).id(5);
         for _ in 0..2 {

@@ -12,13 +12,16 @@ use ovms::{
 };
 use serde_json::json;
 
-use super::state_modes::{FIXTURES, ask};
+use super::{
+    shared,
+    state_modes::{FIXTURES, ask},
+};
 use crate::support::{
     Server, fixture,
     http::{self, get},
     infer::{REST, TFS_REST, command, infer, read_npy, write_npy},
     repository,
-    sequence::{Ask, Client, Wire, entry, serve, serve_file, write},
+    sequence::{Ask, Client, Wire, entry, serve_file, write},
     steps::{ended, is_gone, spawn, stateful},
 };
 
@@ -74,10 +77,16 @@ fn speech_goes_on_behind_a_restart_as_if_there_had_been_none() {
         part("first.npy", 0..70),
         part("rest.npy", 70..shape[0]),
     );
-    let state = file("state");
+    let states = [REST, TFS_REST].map(|api| (api, file(api)));
     let speech = |server: &Server, api, input: &str, more: &[&str]| {
         let args = [
-            &["vad_stateful", "-i", input, "--sequence", "--sequence-id=7"],
+            &[
+                "vad_stateful",
+                "-i",
+                input,
+                "--sequence",
+                "--sequence-id=17",
+            ],
             &["--output", "npy"][..],
             more,
         ];
@@ -85,16 +94,19 @@ fn speech_goes_on_behind_a_restart_as_if_there_had_been_none() {
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         read_npy(run.stdout).data().to_vec()
     };
-    for api in [REST, TFS_REST] {
-        let server = stateful("vad_stateful", &[]);
-        let expected = speech(&server, api, &whole, &[]);
-        let mut found = speech(&server, api, &first, &["--save-state", &state]);
-        is_gone(&server, "vad_stateful", "7");
-        drop(server);
-        let server = stateful("vad_stateful", &[]);
-        found.extend(speech(&server, api, &rest, &["--load-state", &state]));
+    let server = shared::server();
+    let begun = states.each_ref().map(|(api, state)| {
+        let expected = speech(server, api, &whole, &[]);
+        let found = speech(server, api, &first, &["--save-state", state]);
+        is_gone(server, "vad_stateful", "17");
+        (expected, found)
+    });
+    // Another process, as behind a restart.
+    let server = stateful("vad_stateful", &[]);
+    for ((api, state), (expected, mut found)) in states.iter().zip(begun) {
+        found.extend(speech(&server, api, &rest, &["--load-state", state]));
         assert_eq!(found, expected, "{api}");
-        is_gone(&server, "vad_stateful", "7");
+        is_gone(&server, "vad_stateful", "17");
     }
 }
 
@@ -103,11 +115,11 @@ fn a_state_that_cannot_be_saved_is_refused_before_a_step_is_sent() {
     let folder = repository::folder();
     let file = folder.path().join("state");
     let file = file.to_str().unwrap();
-    let server = serve("running_total", &["--state_mode", "requests"]);
-    let client = Client::connect(&server);
-    let ask = Ask::new("running_total", 1.0).id(5);
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = Ask::new("saved_requests", 1.0).id(5);
     client.total(Wire::Raw, &ask.clone().start());
-    let live = || get(&server, "/v1/models/running_total/sequences").json();
+    let live = || get(server, "/v1/models/saved_requests/sequences").json();
     let before = live();
     let kept = before["sequences"][0]["steps"].clone();
     let ways: [&[&str]; 4] = [
@@ -118,10 +130,10 @@ fn a_state_that_cannot_be_saved_is_refused_before_a_step_is_sent() {
     ];
     for way in ways {
         let args = [
-            &["running_total", "-i=x=[[1,1,1,1]]", "--save-state", file],
+            &["saved_requests", "-i=x=[[1,1,1,1]]", "--save-state", file],
             way,
         ];
-        let run = infer(&server, REST, &args.concat());
+        let run = infer(server, REST, &args.concat());
         let expected = format!(
             "exit 1\nerror: cannot save {file}: the server refused the request: 412 Precondition Failed: State of the sequence \
              cannot be saved or restored - state_mode of the model is requests\nhint: leave `state_mode` out of its \
@@ -144,16 +156,16 @@ fn a_sequence_whose_state_cannot_be_written_stays_open() {
     let place = folder.path().join("states");
     fs::create_dir(&place).unwrap();
     let file = place.join("state");
-    let server = stateful("running_total", &[]);
+    let server = shared::server();
     let args = [
-        "running_total",
+        "saved_unwritten",
         "-i=-",
         "--sequence",
         "--sequence-id=7",
         "--each",
     ];
     let mut child = spawn(
-        command(&server, REST)
+        command(server, REST)
             .args(args)
             .arg("--save-state")
             .arg(&file),
@@ -174,17 +186,13 @@ fn a_sequence_whose_state_cannot_be_written_stays_open() {
     assert_ne!(run.code, Some(0), "{}", run.stderr);
     let open = "hint: sequence 7 is open: continue it with `--sequence --continue --sequence-id 7`, or end it with";
     assert!(run.stderr.contains(open), "{}", run.stderr);
-    save(&server, "running_total", 7);
+    save(server, "saved_unwritten", 7);
 }
 
 #[test]
 fn every_variable_comes_back_bit_for_bit() {
-    let folder = repository::folder();
-    let config = folder.path().join("config.json");
-    let entries = FIXTURES.map(|(fixture, ..)| entry(fixture, fixture));
-    write(&config, &entries);
-    let server = serve_file(&config, &[]);
-    let client = Client::connect(&server);
+    let server = shared::server();
+    let client = Client::connect(server);
     let mut kinds = Vec::new();
     for (fixture, ..) in FIXTURES {
         let send = |id: u64, step: u8| {
@@ -201,8 +209,8 @@ fn every_variable_comes_back_bit_for_bit() {
         for step in 1..=3 {
             send(7, step);
         }
-        let file = save(&server, fixture, 7);
-        begin(&server, fixture, 8, &file);
+        let file = save(server, fixture, 7);
+        begin(server, fixture, 8, &file);
         for step in 4..=5 {
             assert_eq!(send(7, step), send(8, step), "{fixture}");
         }
@@ -213,8 +221,8 @@ fn every_variable_comes_back_bit_for_bit() {
         );
         kinds.extend(saved.tensors.iter().map(|(_, tensor)| tensor.dtype()));
         assert_eq!(
-            read(&save(&server, fixture, 8)).tensors,
-            read(&save(&server, fixture, 7)).tensors
+            read(&save(server, fixture, 8)).tensors,
+            read(&save(server, fixture, 7)).tensors
         );
     }
     for kind in [DataType::F16, DataType::I32, DataType::Bool] {
@@ -288,24 +296,24 @@ fn a_file_of_another_model_is_refused_with_what_differs() {
 
 #[test]
 fn the_rules_of_starts_hold_for_files() {
-    let server = serve("running_total", &["--max_sequence_number", "2"]);
-    let client = Client::connect(&server);
-    let ask = |id| Ask::new("running_total", 1.0).id(id);
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = |id| Ask::new("rules", 1.0).id(id);
     client.total(Wire::Raw, &ask(1).start());
-    let file = save(&server, "running_total", 1);
-    let error = |id| restore(&server, "running_total", id, &file).error();
+    let file = save(server, "rules", 1);
+    let error = |id| restore(server, "rules", id, &file).error();
     assert_eq!(error(1), "409: Sequence with provided ID already exists");
-    begin(&server, "running_total", 2, &file);
+    begin(server, "rules", 2, &file);
     assert_eq!(
         error(3),
         "503: Max sequence number has been reached. Could not create new sequence."
     );
     let unknown = "404: Sequence with provided ID does not exist";
-    assert_eq!(get(&server, &path("running_total", 3)).error(), unknown);
+    assert_eq!(get(server, &path("rules", 3)).error(), unknown);
     assert_eq!(client.total(Wire::Raw, &ask(2).end()), (2, 2.0));
-    assert_eq!(get(&server, &path("running_total", 2)).error(), unknown);
+    assert_eq!(get(server, &path("rules", 2)).error(), unknown);
     let unknown = "404: Model with requested name is not found";
-    assert_eq!(get(&server, &path("nothing", 1)).error(), unknown);
+    assert_eq!(get(server, &path("nothing", 1)).error(), unknown);
     // Only the answer to another method names those that there are.
     for (method, status) in [
         ("PUT", 201),
@@ -314,24 +322,23 @@ fn the_rules_of_starts_hold_for_files() {
         ("POST", 405),
     ] {
         let body = if method == "PUT" { &file[..] } else { b"" };
-        let answer = http::send(&server, method, &path("running_total", 2), &[], body);
+        let answer = http::send(server, method, &path("rules", 2), &[], body);
         let allow = (status == 405).then_some("GET, HEAD, PUT, DELETE, OPTIONS");
         assert_eq!((answer.status, answer.header("allow")), (status, allow));
     }
-    let answer = http::send(&server, "PATCH", &path("running_total", 1), &[], b"");
+    let answer = http::send(server, "PATCH", &path("rules", 1), &[], b"");
     assert_eq!(answer.status, 405);
     assert_eq!(
         answer.header("allow"),
         Some("GET, HEAD, PUT, DELETE, OPTIONS")
     );
 
-    let server = serve("running_total", &["--state_mode", "requests"]);
-    let client = Client::connect(&server);
-    client.total(Wire::Raw, &ask(1).start());
+    let start = Ask::new("rules_requests", 1.0).id(1).start();
+    client.total(Wire::Raw, &start);
     let requests = "412: State of the sequence cannot be saved or restored - state_mode of the model is requests";
-    assert_eq!(get(&server, &path("running_total", 1)).error(), requests);
+    assert_eq!(get(server, &path("rules_requests", 1)).error(), requests);
     assert_eq!(
-        restore(&server, "running_total", 2, &file).error(),
+        restore(server, "rules_requests", 2, &file).error(),
         requests
     );
     let plain = "412: Model has no sequences - it is served without `stateful`";
@@ -342,27 +349,28 @@ fn the_rules_of_starts_hold_for_files() {
 #[test]
 fn a_file_is_of_between_two_steps_of_many() {
     const STEPS: u16 = 200;
-    let server = serve("running_total", &["--max_sequence_number", "1000"]);
-    let client = Client::connect(&server);
-    let ask = || Ask::new("running_total", 1.0).id(7);
+    const MODEL: &str = "saved_between";
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = || Ask::new(MODEL, 1.0).id(7);
     client.total(Wire::Raw, &ask().start());
     let files = thread::scope(|scope| {
         let steps = scope.spawn(|| {
-            let client = Client::connect(&server);
+            let client = Client::connect(server);
             for step in 2..=STEPS {
                 assert_eq!(client.total(Wire::Raw, &ask()), (7, f32::from(step)));
             }
         });
         let mut files = Vec::new();
         while !steps.is_finished() {
-            files.push(save(&server, "running_total", 7));
+            files.push(save(server, MODEL, 7));
         }
         steps.join().unwrap();
         files
     });
     let mut before = 1.0;
     for (file, id) in files.iter().zip(8..500) {
-        begin(&server, "running_total", id, file);
+        begin(server, MODEL, id, file);
         let (_, total) = client.total(Wire::Raw, &ask().id(id));
         // One step behind the file, which is not older than the one before.
         assert!(total > before && total.fract() == 0.0, "{total} {before}");

@@ -2,4 +2,4 @@
 
 use crate::support::sheet::sheets;
 
-sheets!("sequences": errors infer infer_steps params saved sounds);
+sheets!("sequences": errors infer saved sounds);

@@ -1,10 +1,9 @@
 //! Places of states: both modes answer the same, models that refuse are named, and idle
 //! sequences take little memory.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
+use super::shared;
 use crate::support::{
     http::post,
     repository,
@@ -133,8 +132,7 @@ fn both_modes_answer_the_same_bits_over_every_api() {
 
 #[test]
 fn types_that_the_runtime_has_no_variables_of_are_tensors() {
-    let server = serve(OTHERS, &[]);
-    let client = Client::connect(&server);
+    let client = shared::connect();
     for (wire, id) in Wire::ALL.into_iter().zip(1..) {
         for (step, total) in [(1, 618.0), (2, 636.0), (3, 654.0)] {
             let ask = Ask::new(OTHERS, 3.0).id(id);
@@ -146,43 +144,29 @@ fn types_that_the_runtime_has_no_variables_of_are_tensors() {
 
 #[test]
 fn unrolled_loops_have_tensors_and_begin_with_what_the_loop_begins_with() {
-    let flags = ["--low_latency_transformation", "--shape", "(1,1,4)"];
-    let server = serve("running_loop", &flags);
-    let client = Client::connect(&server);
+    let server = shared::server();
+    let client = Client::connect(server);
     for (step, total) in [(1, 101.0), (2, 102.0), (3, 103.0)] {
-        let mut ask = Ask::new("running_loop", 1.0).id(5);
+        let mut ask = Ask::new("unrolled", 1.0).id(5);
         ask.data.1 = vec![1, 1, 4];
         let ask = if step == 1 { ask.start() } else { ask };
         assert_eq!(client.total(Wire::Raw, &ask), (5, total));
     }
+    let lines = shared::lines(server, "unrolled").join("\n");
     assert!(
-        !server.log().contains("state_mode is requests"),
-        "{}",
-        server.log()
+        !lines.is_empty() && !lines.contains("state_mode is requests"),
+        "{lines}"
     );
 }
 
 #[test]
 fn a_model_that_refuses_has_requests_and_a_line_that_says_why() {
-    let folder = repository::of(&[("1", "running_from")]);
-    let file = folder.path().join("1/model.xml");
-    let text = fs::read_to_string(&file).unwrap();
-    // Another layer of the same variable, of which the runtime makes nothing.
-    let begin = text.find("<layer id=\"2\"").unwrap();
-    let end = begin + text[begin..].find("</layer>").unwrap() + "</layer>".len();
-    let again = text[begin..end].replace("id=\"2\"", "id=\"99\"");
-    let changed = format!("{}{again}{}", &text[..end], &text[end..]);
-    fs::write(&file, changed).unwrap();
-    let path = folder.path().join("config.json");
-    let mut config = entry("m", "running_from");
-    config["base_path"] = json!(folder.path());
-    write(&path, &[config]);
-    let server = serve_file(&path, &[]);
-    let line = server.wait_log("state_mode is requests");
+    let server = shared::server();
+    let line = shared::line(server, "twice", "state_mode is requests");
     let reason = "variable `total` is read 2 times and written 1 times, not once each";
     assert!(line.contains(reason), "{line}");
-    let client = Client::connect(&server);
-    let ask = |x| Ask::new("m", x).id(3);
+    let client = Client::connect(server);
+    let ask = |x| Ask::new("twice", x).id(3);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).start()), (3, 101.0));
     assert_eq!(client.total(Wire::Raw, &ask(2.0)), (3, 103.0));
 }
@@ -206,9 +190,8 @@ fn another_mode_is_a_reload_and_ends_sequences() {
 
 #[test]
 fn a_step_that_fails_closes_its_sequence_and_leaves_others_as_they_were() {
-    let server = serve("running_fail", &["--nireq", "1"]);
-    let client = Client::connect(&server);
-    let ask = |id, split| Ask::new("running_fail", 1.0).id(id).extra("split", split);
+    let client = shared::connect();
+    let ask = |id, split| Ask::new("fails_one", 1.0).id(id).extra("split", split);
     for id in [1, 2] {
         assert_eq!(client.total(Wire::Raw, &ask(id, 2).start()), (id, 1.0));
     }

@@ -56,6 +56,13 @@ impl Served {
         }
     }
 
+    /// Starts one that ends with this process: for a `static` of a module whose tests share it.
+    pub(crate) fn kept(model: &'static str, input: &'static str) -> Self {
+        let mut served = Self::start(model, input);
+        served.server = served.server.kept(None);
+        served
+    }
+
     /// Sends strings in a form and with a shape; returns the output's bytes, or code and text of
     /// the error.
     pub(crate) fn ask(

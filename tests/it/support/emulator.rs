@@ -5,24 +5,38 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{LazyLock, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
 
-use super::thread;
+use super::{server::end_with_tests, thread};
 
 /// A running emulator; killed on drop.
 pub(crate) struct Emulator {
     child: Child,
     pub(crate) port: u16,
     readers: Vec<JoinHandle<()>>,
+    /// Ends one that is kept.
+    guard: Option<Child>,
 }
 
 impl Emulator {
     /// Starts an emulator of S3.
-    pub(crate) fn s3() -> Self {
+    fn s3() -> Self {
         Self::start(&mut moto())
+    }
+
+    /// Returns the emulator of S3 for all tests that have buckets of their own there.
+    pub(crate) fn shared_s3() -> &'static Self {
+        static SHARED: LazyLock<Emulator> = LazyLock::new(|| Emulator::s3().kept());
+        &SHARED
+    }
+
+    /// Keeps an emulator until this process ends.
+    pub(crate) fn kept(mut self) -> Self {
+        self.guard = Some(end_with_tests(self.child.id(), Path::new("")));
+        self
     }
 
     /// Starts an emulator of S3 with so many objects on a page of a list, instead of a thousand.
@@ -70,6 +84,7 @@ impl Emulator {
             child,
             port,
             readers,
+            guard: None,
         }
     }
 

@@ -129,6 +129,17 @@ impl Config {
         server
     }
 
+    /// Serves the file until this process ends: for a `static` of a module whose tests share the server.
+    pub(crate) fn serve_kept(self, flags: &[&str]) -> Server {
+        let server = self.serve_with(flags);
+        server.kept(Some(self.folder))
+    }
+
+    /// Keeps a server of the file, and its folder, until this process ends.
+    pub(crate) fn keep(self, server: Server) -> Server {
+        server.kept(Some(self.folder))
+    }
+
     /// Starts a server in the same way, and does not wait.
     pub(crate) fn begin(&self, flags: &[&str]) -> Server {
         let mut flags = flags.to_vec();

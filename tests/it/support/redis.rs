@@ -9,7 +9,11 @@ use std::{
 use redis::FromRedisValue;
 use tempfile::TempDir;
 
-use super::{eventually, repository, server::free_ports, tools};
+use super::{
+    eventually, repository,
+    server::{end_with_tests, free_ports},
+    tools,
+};
 
 /// Flags of a server that keeps what it has answered.
 pub(crate) const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -23,6 +27,8 @@ pub(crate) struct Redis {
     pub(crate) port: u16,
     /// Another port, for whatever the flags say.
     pub(crate) second_port: u16,
+    /// Ends a server that is kept.
+    guard: Option<Child>,
 }
 
 impl Redis {
@@ -52,9 +58,16 @@ impl Redis {
             folder,
             port,
             second_port,
+            guard: None,
         };
         server.wait();
         Some(server)
+    }
+
+    /// Keeps a server until this process ends: for a `static` of a module whose tests share it.
+    pub(crate) fn kept(mut self) -> Self {
+        self.guard = Some(end_with_tests(self.child.id(), self.folder.path()));
+        self
     }
 
     fn wait(&self) {

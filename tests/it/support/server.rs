@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use tempfile::TempDir;
+
 use super::{cli, eventually, model, thread};
 
 /// Plugin configuration that keeps f32 on processors that would compute in bf16.
@@ -26,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) rest_port: u16,
     log: Arc<Mutex<Vec<String>>>,
     readers: Vec<JoinHandle<()>>,
+    /// Ends a server that is kept.
+    guard: Option<Child>,
 }
 
 impl Server {
@@ -37,20 +41,21 @@ impl Server {
     /// Returns the server of a fixture model for all tests that do not change it, do not read its log, and
     /// do not fill it. It ends with this process.
     pub(crate) fn shared(name: &str) -> &'static Self {
-        static SERVERS: Mutex<BTreeMap<String, &OnceLock<(Server, Child)>>> =
-            Mutex::new(BTreeMap::new());
-        let server: &'static OnceLock<(Self, Child)> = {
+        static SERVERS: Mutex<BTreeMap<String, &OnceLock<Server>>> = Mutex::new(BTreeMap::new());
+        let server: &'static OnceLock<Self> = {
             let mut servers = SERVERS.lock().unwrap();
             servers
                 .entry(name.to_owned())
                 .or_insert_with(|| Box::leak(Box::default()))
         };
-        let (server, _) = server.get_or_init(|| {
-            let server = Self::start(name);
-            let guard = end_with_tests(server.id());
-            (server, guard)
-        });
-        server
+        server.get_or_init(|| Self::start(name).kept(None))
+    }
+
+    /// Keeps a server, and a folder of its own, until this process ends: for a `static` of a module whose tests share it.
+    pub(crate) fn kept(mut self, folder: Option<TempDir>) -> Self {
+        let folder = folder.map(TempDir::keep).unwrap_or_default();
+        self.guard = Some(end_with_tests(self.id(), &folder));
+        self
     }
 
     /// Serves a fixture model with more flags and waits until it is ready.
@@ -114,6 +119,7 @@ impl Server {
             rest_port,
             log,
             readers,
+            guard: None,
         }
     }
 
@@ -175,12 +181,13 @@ impl Server {
     }
 }
 
-/// Starts the guard of a process, which kills it when this one ends, however it does: the guard's stdin is
-/// closed then.
-fn end_with_tests(process: u32) -> Child {
-    let process = process.to_string();
+/// Starts the guard of a process, which kills it when this one ends, however it does, and removes its folder: the
+/// guard's stdin is closed then.
+pub(crate) fn end_with_tests(process: u32, folder: &Path) -> Child {
+    const WAIT: &str = r#"cat > /dev/null; kill -9 "$1"; [ -z "$2" ] || rm -rf -- "$2""#;
     Command::new("sh")
-        .args(["-c", "cat > /dev/null; kill -9 \"$1\"", "sh", &process])
+        .args(["-c", WAIT, "sh", &process.to_string()])
+        .arg(folder)
         .stdin(Stdio::piped())
         .spawn()
         .expect("sh is there")

@@ -1,23 +1,25 @@
 //! Credentials of the command line: `ovms key`, and every subcommand that asks a server.
 
-use super::{Guarded, identity, key};
-use crate::support::cli::{self, Run};
+use super::{Guarded, SERVER, key};
+use crate::support::{
+    Server,
+    cli::{self, Run},
+};
 
 const APIS: [&str; 4] = ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"];
 
-fn url(guarded: &Guarded, api: &str) -> String {
-    let server = &guarded.server;
+fn url(server: &Server, api: &str) -> String {
     match api.ends_with("grpc") {
         true => format!("localhost:{}", server.port),
         false => format!("localhost:{}", server.rest_port),
     }
 }
 
-fn run(guarded: &Guarded, words: &[&str], api: &str, variable: Option<&str>) -> Run {
+fn run(server: &Server, words: &[&str], api: &str, variable: Option<&str>) -> Run {
     let mut command = cli::command();
     command
         .args(words)
-        .args(["--api", api, "--url", &url(guarded, api)]);
+        .args(["--api", api, "--url", &url(server, api)]);
     if let Some(key) = variable {
         command.env("OVMS_API_KEY", key);
     }
@@ -26,7 +28,6 @@ fn run(guarded: &Guarded, words: &[&str], api: &str, variable: Option<&str>) -> 
 
 #[test]
 fn requests_carry_credentials_over_every_protocol() {
-    let guarded = Guarded::start("", &[]);
     let key = key("user");
     for api in APIS {
         for words in [
@@ -45,18 +46,18 @@ fn requests_carry_credentials_over_every_protocol() {
             ],
         ] {
             let what = format!("{api} {words:?}");
-            let with = |flag: &str| run(&guarded, &[words, &[flag, &key]].concat(), api, None);
+            let with = |flag: &str| run(&SERVER, &[words, &[flag, &key]].concat(), api, None);
             for run in [
                 with("--api-key"),
                 with("--bearer"),
-                run(&guarded, words, api, Some(&key)),
+                run(&SERVER, words, api, Some(&key)),
             ] {
                 assert_eq!(run.code, Some(0), "{what}: {}", run.stderr);
                 let shown = format!("{}{}", run.text(), run.stderr);
                 assert!(!shown.contains(&key), "{what}: {shown}");
             }
             let refused = run(
-                &guarded,
+                &SERVER,
                 &[words, &["--api-key", "ovms_wrong"]].concat(),
                 api,
                 None,
@@ -69,12 +70,7 @@ fn requests_carry_credentials_over_every_protocol() {
             );
         }
     }
-    let none = run(
-        &guarded,
-        &["infer", "dummy", "--zeros"],
-        "kserve-grpc",
-        None,
-    );
+    let none = run(&SERVER, &["infer", "dummy", "--zeros"], "kserve-grpc", None);
     let said = none.failure();
     assert!(
         said.contains("there are no credentials") && said.contains("hint: give a credential"),
@@ -82,7 +78,7 @@ fn requests_carry_credentials_over_every_protocol() {
     );
     assert_eq!(none.code, Some(1), "{said}");
     let hidden = run(
-        &guarded,
+        &SERVER,
         &["infer", "secret", "--zeros", "--api-key", &key],
         "kserve-grpc",
         None,
@@ -93,24 +89,22 @@ fn requests_carry_credentials_over_every_protocol() {
         "{said}"
     );
     let streamed = ["infer", "dummy", "--zeros", "--stream", "--api-key", &key];
-    let streamed = run(&guarded, &streamed, "kserve-grpc", None);
+    let streamed = run(&SERVER, &streamed, "kserve-grpc", None);
     assert_eq!(streamed.code, Some(0), "{}", streamed.stderr);
 }
 
 #[test]
 fn one_that_may_see_nothing_learns_that_there_may_be_more() {
-    let auth = identity("operator", "admin = true");
-    let guarded = Guarded::with(&auth, &[]);
     let key = key("operator");
     for api in APIS {
         let words = ["infer", "--status", "--api-key", &key];
-        let listed = run(&guarded, &words, api, None);
+        let listed = run(&SERVER, &words, api, None);
         let what = format!("{api}: {}", listed.stderr);
         assert_eq!(listed.code, Some(0), "{what}");
         let note = "The server has no models, or none that this identity may see: one with the right `admin` alone";
         assert!(listed.stderr.contains(note), "{what}");
         let hidden = run(
-            &guarded,
+            &SERVER,
             &["infer", "dummy", "--zeros", "--api-key", &key],
             api,
             None,
@@ -122,7 +116,6 @@ fn one_that_may_see_nothing_learns_that_there_may_be_more() {
 
 #[test]
 fn credentials_are_not_shown() {
-    let guarded = Guarded::start("", &[]);
     for api in APIS {
         let words = [
             "infer",
@@ -134,7 +127,7 @@ fn credentials_are_not_shown() {
             "--bearer",
             "a.b.c",
         ];
-        let printed = run(&guarded, &words, api, None);
+        let printed = run(&SERVER, &words, api, None);
         let shown = format!("{}{}", printed.text(), printed.stderr);
         assert!(
             !shown.contains(&key("user")) && !shown.contains("a.b.c"),
@@ -143,7 +136,7 @@ fn credentials_are_not_shown() {
     }
     let secret = "ovms_with\nbreak";
     let refused = run(
-        &guarded,
+        &SERVER,
         &["infer", "dummy", "--zeros", "--api-key", secret],
         "kserve-rest",
         None,
@@ -171,7 +164,7 @@ fn a_new_key_goes_into_the_file_as_it_is_printed() {
     );
     let guarded = Guarded::with(lines, &[]);
     let good = run(
-        &guarded,
+        &guarded.server,
         &["infer", "secret", "--zeros", "--api-key", key],
         "kserve-grpc",
         None,
@@ -194,15 +187,14 @@ fn a_name_that_the_file_could_not_have_gets_no_key() {
 
 #[test]
 fn a_doctor_asks_with_a_credential() {
-    let guarded = Guarded::with(&identity("user", "metadata = [\"*\"]"), &[]);
     let doctor = |flags: &[&str]| {
-        let url = format!("http://localhost:{}", guarded.server.rest_port);
+        let url = format!("http://localhost:{}", SERVER.rest_port);
         let run = cli::run(cli::command().args(["doctor", "--url", &url]).args(flags));
         run.text()
     };
-    let text = doctor(&["--api-key", &key("user")]);
+    let text = doctor(&["--api-key", &key("reader")]);
     assert!(text.contains("answers at"), "{text}");
-    assert!(!text.contains(&key("user")), "{text}");
+    assert!(!text.contains(&key("reader")), "{text}");
     let text = doctor(&[]);
     assert!(text.contains("OVMS_API_KEY or `--api-key`"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! The file of identities: at the start, when it changes, and when it is wrong.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use super::{Guarded, bearer, configuration, identity, key, sha256};
 use crate::support::{Server, certificates::Certificates, cli, eventually, http::send, model};
@@ -48,62 +48,59 @@ fn the_file_is_followed_and_a_faulty_one_is_not() {
 }
 
 #[test]
-fn a_reload_reads_the_file_too() {
-    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "0"]);
-    let server = &guarded.server;
-    let root = identity("root", "admin = true");
-    guarded.rewrite(&format!("{root}{}", identity("new", "")));
-    let header = [("authorization", &*bearer("root"))];
-    assert_eq!(status(server, "new", "/v2"), 401);
-    let reload = send(server, "POST", "/v1/config/reload", &header, b"");
-    assert_eq!(reload.status, 200, "{}", reload.text());
-    assert_eq!(status(server, "new", "/v2"), 200);
-    assert_eq!(status(server, "root", "/v2/models/dummy"), 404);
-}
-
-#[test]
-fn a_reload_with_a_faulty_file_says_so() {
-    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "0"]);
-    let server = &guarded.server;
-    let header = [("authorization", &*bearer("root"))];
-    let reload = || {
-        let answer = send(server, "POST", "/v1/config/reload", &header, b"");
-        let folder = guarded.folder.path().display().to_string();
-        answer.error().replace(&folder, "FOLDER")
-    };
-    guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
-    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot use --auth FOLDER/auth.toml: FOLDER/auth.toml:3:9: found a key that is not a SHA-256 digest (expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them)");
-    server.wait_log("rights stay as they were: ");
-    fs::remove_file(guarded.path("auth.toml")).unwrap();
-    insta::assert_snapshot!(reload(), @"412: Rights stay as they were - cannot read --auth FOLDER/auth.toml: No such file or directory (os error 2)");
-    // The old ones still count.
-    assert_eq!(status(server, "root", "/v2/models/secret"), 200);
-    assert_eq!(status(server, "new", "/v2"), 401);
-}
-
-#[test]
-fn a_faulty_file_counts_as_a_failed_reload() {
-    let flags = ["--metrics_enable", "--file_system_poll_wait_seconds", "0"];
+fn a_reload_reads_the_file_too_and_says_so_if_it_cannot_be_used() {
+    // The audit log may be stdout.
+    let flags = [
+        "--metrics_enable",
+        "--file_system_poll_wait_seconds=0",
+        "--audit_log=-",
+    ];
     let guarded = Guarded::start("", &flags);
     let server = &guarded.server;
     let header = [("authorization", &*bearer("root"))];
+    let reload = || send(server, "POST", "/v1/config/reload", &header, b"");
+    let error = || {
+        let folder = guarded.folder.path().display().to_string();
+        reload().error().replace(&folder, "FOLDER")
+    };
     let counts = || {
         let page = send(server, "GET", "/metrics", &header, b"").text();
         let lines = page.lines().filter(|line| line.contains("reloads{"));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let reload = || send(server, "POST", "/v1/config/reload", &header, b"");
-    guarded.rewrite("[");
-    assert_eq!(reload().status, 412);
+    guarded.rewrite("[[identity]]\nname = \"new\"\nkeys = [\"x\"]\n");
+    insta::assert_snapshot!(error(), @"412: Rights stay as they were - cannot use --auth FOLDER/auth.toml: FOLDER/auth.toml:3:9: found a key that is not a SHA-256 digest (expected sha256: and 64 hexadecimal digits, as `ovms key new` prints them)");
+    server.wait_log("rights stay as they were: ");
     insta::assert_snapshot!(counts(), @r#"
     ovms_reloads{result="success"} 0
     ovms_reloads{result="fail"} 1
     ovms_file_reloads{file="auth",result="success"} 0
     ovms_file_reloads{file="auth",result="fail"} 1
     "#);
+    fs::remove_file(guarded.path("auth.toml")).unwrap();
+    insta::assert_snapshot!(error(), @"412: Rights stay as they were - cannot read --auth FOLDER/auth.toml: No such file or directory (os error 2)");
+    // The old ones still count.
+    assert_eq!(status(server, "root", "/v2/models/secret"), 200);
+    assert_eq!(status(server, "new", "/v2"), 401);
+
+    let root = identity("root", "admin = true");
+    guarded.rewrite(&format!("{root}{}", identity("new", "")));
+    assert_eq!(status(server, "new", "/v2"), 401);
+    let reloaded = reload();
+    assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+    assert_eq!(status(server, "new", "/v2"), 200);
+    assert_eq!(status(server, "root", "/v2/models/dummy"), 404);
+    let audited = server.wait_log("\"result\":\"done\"");
+    let action = "\"action\":\"POST /v1/config/reload\"";
+    assert!(audited.contains(action), "{audited}");
+    assert!(!Path::new("-").exists());
+
     // The configuration is broken as well: the answer has both.
+    guarded.rewrite("[");
     fs::write(guarded.path("config.json"), "{").unwrap();
-    let error = reload().error();
+    let both = reload();
+    assert_eq!(both.status, 412);
+    let error = both.error();
     assert!(error.contains("Reloading config file failed."), "{error}");
     assert!(error.contains("; Rights stay as they were - "), "{error}");
 }

@@ -13,7 +13,7 @@ use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
 };
 
-use super::{Guarded, bearer, key};
+use super::{Guarded, SERVER, bearer, key};
 use crate::support::{
     grpc::{Grpc, dummy, input, raw},
     tfs,
@@ -144,8 +144,7 @@ fn the_lists_have_every_method_of_every_service() {
 
 #[test]
 fn every_method_asks_for_an_identity() {
-    let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
-    let grpc = Grpc::connect(&guarded.server);
+    let grpc = Grpc::connect(&SERVER);
     for path in KNOWN.into_iter().chain(ADMIN) {
         for headers in [
             &[][..],
@@ -198,8 +197,7 @@ fn strangers_have_half_of_the_streams() {
 
 #[test]
 fn only_an_administrator_manages() {
-    let guarded = Guarded::start("", &["--shared_memory", "/ovms_"]);
-    let grpc = Grpc::connect(&guarded.server);
+    let grpc = Grpc::connect(&SERVER);
     for name in ["none", "user", "scraper", "viewer", "root"] {
         let bearer = bearer(name);
         let headers = [("authorization", &*bearer)];
@@ -310,8 +308,7 @@ fn about(name: &str) -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn rights_to_a_servable_are_asked_for_in_its_calls() {
-    let guarded = Guarded::start("", &[]);
-    let grpc = Grpc::connect(&guarded.server);
+    let grpc = Grpc::connect(&SERVER);
     let state = ["ModelReady", "GetModelStatus"];
     for (name, methods) in [
         ("none", &[][..]),
@@ -375,7 +372,6 @@ fn an_address_that_guesses_has_to_wait() {
 
 #[test]
 fn nothing_of_a_message_is_read_before_its_sender_is_known() {
-    let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
     for path in [
         "/inference.GRPCInferenceService/ModelInfer",
         "/inference.GRPCInferenceService/ModelStreamInfer",
@@ -389,14 +385,14 @@ fn nothing_of_a_message_is_read_before_its_sender_is_known() {
             &[("authorization", &*bearer("wrong"))],
             &[("x-api-key", &*key("wrong"))],
         ] {
-            let refused = refused_early(&guarded.server, path, headers);
+            let refused = refused_early(&SERVER, path, headers);
             assert_eq!(refused.code(), Code::Unauthenticated, "{path}: {refused}");
         }
     }
     // So is the right of a method that is about no servable.
     let headers = [("authorization", &*bearer("user"))];
     for path in ADMIN {
-        let refused = refused_early(&guarded.server, path, &headers);
+        let refused = refused_early(&SERVER, path, &headers);
         assert_eq!(refused.code(), Code::PermissionDenied, "{path}: {refused}");
     }
 }
@@ -454,8 +450,7 @@ fn broken(name: &str) -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn tensors_for_a_servable_that_one_may_not_run_are_not_looked_at() {
-    let guarded = Guarded::start("", &[]);
-    let grpc = Grpc::connect(&guarded.server);
+    let grpc = Grpc::connect(&SERVER);
     for name in ["none", "reader", "user"] {
         let bearer = bearer(name);
         let headers = [("authorization", &*bearer)];

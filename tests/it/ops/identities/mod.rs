@@ -14,6 +14,7 @@ mod warnings;
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use ring::digest::{SHA256, digest};
@@ -29,7 +30,7 @@ pub(super) struct Guarded {
 }
 
 /// Identities of most tests. `none` has no rights at all.
-const RIGHTS: [(&str, &str); 7] = [
+const RIGHTS: [(&str, &str); 8] = [
     ("runner", "infer = [\"dummy\"]\nmetadata = []"),
     ("reader", "metadata = [\"dum*\"]"),
     ("user", "infer = [\"dummy\"]"),
@@ -39,8 +40,17 @@ const RIGHTS: [(&str, &str); 7] = [
         "root",
         "infer = [\"*\"]\nmetrics = true\nadmin = true\ndashboard = true",
     ),
+    ("operator", "admin = true"),
     ("none", ""),
 ];
+
+/// The server of the tests that leave it as it was: with the usual identities, any number of failures, metrics, and
+/// regions of shared memory.
+static SERVER: LazyLock<Server> = LazyLock::new(|| {
+    let flags = ["--metrics_enable", "--shared_memory", "/ovms_"];
+    let guarded = Guarded::start("max_failures_per_minute = 0", &flags);
+    guarded.server.kept(Some(guarded.folder))
+});
 
 impl Guarded {
     /// Starts a server with the usual identities, and more lines before them.

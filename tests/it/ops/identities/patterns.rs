@@ -22,10 +22,10 @@ fn reload(guarded: &Guarded) {
     assert!([200, 201].contains(&answer.status), "{answer:?}");
 }
 
-/// Returns the identities: one that reloads, and one with these patterns.
+/// Returns the identities: one with these patterns, and one that reloads.
 fn rights(patterns: &str) -> String {
     let root = identity("root", "infer = [\"*\"]\nadmin = true");
-    format!("{root}{}", identity("a", &format!("infer = [{patterns}]")))
+    format!("{}{root}", identity("a", &format!("infer = [{patterns}]")))
 }
 
 /// Returns how often the log warns of a pattern.
@@ -35,8 +35,9 @@ fn warnings(guarded: &Guarded, pattern: &str) -> usize {
 }
 
 #[test]
-fn a_pattern_that_nothing_fits_is_warned_of() {
-    let guarded = Guarded::with(&identity("a", "infer = [\"dummi\", \"z?\", \"*\"]"), &[]);
+fn a_start_and_each_reload_look_at_patterns_and_say_what_is_new() {
+    let poll = ["--file_system_poll_wait_seconds", "0"];
+    let guarded = Guarded::with(&rights("\"dummi\", \"z?\", \"*\""), &poll);
     let said = guarded.server.wait_log("fits `dummi`");
     assert!(
         said.contains(" WARN ") && said.contains("auth.toml:4:10: "),
@@ -47,12 +48,9 @@ fn a_pattern_that_nothing_fits_is_warned_of() {
     let fix = "(served are `dummy`, `secret`; it counts once a servable is added whose name fits)";
     assert!(said.ends_with(fix), "{said}");
     assert_eq!(warnings(&guarded, "dummi"), 1);
-}
 
-#[test]
-fn each_reload_looks_at_patterns_and_says_what_is_new() {
-    let poll = ["--file_system_poll_wait_seconds", "0"];
-    let guarded = Guarded::with(&rights("\"dummy\", \"secret\""), &poll);
+    guarded.rewrite(&rights("\"dummy\", \"secret\""));
+    reload(&guarded);
     configure(&guarded, &["dummy"]);
     reload(&guarded);
     let said = guarded

@@ -4,8 +4,9 @@ use std::io::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::{Guarded, bearer, key};
+use super::{Guarded, SERVER, bearer, key};
 use crate::support::{
+    Server,
     grpc::{self, Grpc},
     http::{Answer, connect, exchange, head, read, send},
 };
@@ -93,10 +94,10 @@ const PATHS: [(&str, &str, &str, Needs); 43] = [
     ("GET", "/docs", "", Dashboard),
 ];
 
-fn ask(guarded: &Guarded, name: &str, method: &str, path: &str, body: &str) -> Answer {
+fn ask(server: &Server, name: &str, method: &str, path: &str, body: &str) -> Answer {
     let bearer = bearer(name);
     let headers = [("authorization", &*bearer)];
-    send(&guarded.server, method, path, &headers, body.as_bytes())
+    send(server, method, path, &headers, body.as_bytes())
 }
 
 fn with_metrics(lines: &str) -> Guarded {
@@ -106,8 +107,9 @@ fn with_metrics(lines: &str) -> Guarded {
 #[test]
 fn denials_are_counted_by_their_reason() {
     let guarded = with_metrics("max_failures_per_minute = 2");
+    let server = &guarded.server;
     // It goes on when its address has to wait.
-    let mut scraper = connect(&guarded.server);
+    let mut scraper = connect(server);
     let request = head(
         "GET",
         "/metrics",
@@ -127,21 +129,21 @@ fn denials_are_counted_by_their_reason() {
     ovms_requests_denied{reason="servable"} 0
     "#);
     let path = "/v2/models/secret";
-    assert_eq!(send(&guarded.server, "GET", path, &[], b"").status, 401);
-    assert_eq!(ask(&guarded, "user", "GET", path, "").status, 404);
+    assert_eq!(send(server, "GET", path, &[], b"").status, 401);
+    assert_eq!(ask(server, "user", "GET", path, "").status, 404);
     assert_eq!(
-        ask(&guarded, "user", "POST", "/v2/models/secret/infer", "{}").status,
+        ask(server, "user", "POST", "/v2/models/secret/infer", "{}").status,
         404
     );
     assert_eq!(
-        ask(&guarded, "user", "POST", "/v1/config/reload", "").status,
+        ask(server, "user", "POST", "/v1/config/reload", "").status,
         403
     );
-    assert_eq!(ask(&guarded, "root", "GET", path, "").status, 200);
+    assert_eq!(ask(server, "root", "GET", path, "").status, 200);
     for status in [401, 401, 429] {
-        assert_eq!(ask(&guarded, "wrong", "GET", path, "").status, status);
+        assert_eq!(ask(server, "wrong", "GET", path, "").status, status);
     }
-    let refused = Grpc::connect(&guarded.server).refused(grpc::dummy());
+    let refused = Grpc::connect(server).refused(grpc::dummy());
     assert!(refused.starts_with("Unauthenticated"), "{refused}");
     insta::assert_snapshot!(counts(), @r#"
     ovms_requests_denied{reason="credentials"} 4
@@ -153,23 +155,21 @@ fn denials_are_counted_by_their_reason() {
 
 #[test]
 fn tensors_in_regions_need_the_right_to_register_them() {
-    let guarded = Guarded::start("", &["--shared_memory", "/ovms_"]);
     let body = r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32",
         "parameters":{"shared_memory_region":"r","shared_memory_byte_size":40}}]}"#;
-    let error = |name| ask(&guarded, name, "POST", "/v2/models/dummy/infer", body).error();
+    let error = |name| ask(&SERVER, name, "POST", "/v2/models/dummy/infer", body).error();
     insta::assert_snapshot!(error("user"), @"403: Forbidden request - shared memory needs the right `admin`; send tensors with the request");
     insta::assert_snapshot!(error("root"), @"404: Unable to find shared memory region: 'r' - register it first");
 }
 
 #[test]
 fn pages_of_the_server_may_send_the_password_of_a_browser() {
-    let guarded = Guarded::start("max_failures_per_minute = 0", &[]);
     let basic = format!("Basic {}", STANDARD.encode(format!("x:{}", key("root"))));
     let status = |site: Option<&str>| {
         let mut headers = vec![("authorization", &*basic)];
         headers.extend(site.map(|site| ("sec-fetch-site", site)));
         send(
-            &guarded.server,
+            &SERVER,
             "POST",
             "/v2/models/dummy/infer",
             &headers,
@@ -185,7 +185,6 @@ fn pages_of_the_server_may_send_the_password_of_a_browser() {
 
 #[test]
 fn every_path_asks_for_an_identity() {
-    let guarded = with_metrics("max_failures_per_minute = 0");
     let wrong: [&[(&str, &str)]; 5] = [
         &[],
         &[("authorization", "Bearer ovms_wrong")],
@@ -196,7 +195,7 @@ fn every_path_asks_for_an_identity() {
     for (method, path, body, needs) in PATHS {
         for headers in wrong {
             let path = path.replace("MODEL", "dummy");
-            let answer = send(&guarded.server, method, &path, headers, body.as_bytes());
+            let answer = send(&SERVER, method, &path, headers, body.as_bytes());
             if needs == Nothing {
                 assert_eq!(answer.status, 200, "{path}");
                 continue;
@@ -221,11 +220,11 @@ fn every_path_asks_for_an_identity() {
         ("GET", "/v1/config/reload"),
         ("PATCH", "/metrics"),
     ] {
-        let answer = send(&guarded.server, method, path, &[], b"");
+        let answer = send(&SERVER, method, path, &[], b"");
         assert_eq!(answer.status, 401, "{method} {path}");
     }
     let twice = [("x-api-key", &*key("root")), ("x-api-key", &*key("none"))];
-    let answer = send(&guarded.server, "GET", "/v2", &twice, b"");
+    let answer = send(&SERVER, "GET", "/v2", &twice, b"");
     assert!(
         answer.error().contains("there are several credentials"),
         "{}",
@@ -235,7 +234,6 @@ fn every_path_asks_for_an_identity() {
 
 #[test]
 fn each_right_opens_its_paths_alone() {
-    let guarded = with_metrics("");
     for (name, rights) in [
         ("none", &[][..]),
         ("runner", &[Infer, Either]),
@@ -250,7 +248,7 @@ fn each_right_opens_its_paths_alone() {
     ] {
         for (method, path, body, needs) in PATHS {
             let path = path.replace("MODEL", "dummy");
-            let answer = ask(&guarded, name, method, &path, body);
+            let answer = ask(&SERVER, name, method, &path, body);
             let status = answer.status;
             let what = format!("{name}: {method} {path}: {status}");
             if rights.contains(&needs) || matches!(needs, Nothing | Known) {
@@ -271,7 +269,6 @@ fn each_right_opens_its_paths_alone() {
 
 #[test]
 fn what_one_may_not_see_is_as_if_it_were_not_there() {
-    let guarded = with_metrics("");
     let steady = |answer: &Answer, name: &str| {
         let mut headers = answer.headers.clone();
         headers.retain(|(name, _)| name != "date" && name != "content-length");
@@ -285,7 +282,7 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
                     .replace("/versions/1", "")
                     .replace("MODEL", &format!("MODEL{version}"));
                 let ask = |name: &str| {
-                    let answer = ask(&guarded, "user", method, &path.replace("MODEL", name), body);
+                    let answer = ask(&SERVER, "user", method, &path.replace("MODEL", name), body);
                     steady(&answer, name)
                 };
                 assert_eq!(ask("secret"), ask("absent"), "{method} {path} {body}");
@@ -294,7 +291,7 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
     }
     for (method, path, ..) in PATHS {
         let path = path.replace("MODEL", "dummy");
-        let text = String::from_utf8(ask(&guarded, "user", method, &path, "").body).unwrap();
+        let text = String::from_utf8(ask(&SERVER, "user", method, &path, "").body).unwrap();
         assert!(!text.contains("secret"), "{path}: {text}");
     }
     // The same lists with all of it, for those who may.
@@ -306,7 +303,7 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
         "/dashboard/state",
         "/docs",
     ] {
-        let answer = ask(&guarded, "root", "GET", path, "");
+        let answer = ask(&SERVER, "root", "GET", path, "");
         assert!(
             answer.text().contains("secret"),
             "{path}: {}",
@@ -315,22 +312,21 @@ fn what_one_may_not_see_is_as_if_it_were_not_there() {
         if path != "/v2/models/stats" {
             continue;
         }
-        let own = ask(&guarded, "user", "GET", path, "").json();
+        let own = ask(&SERVER, "user", "GET", path, "").json();
         assert_eq!(own["model_stats"].as_array().unwrap().len(), 1, "{own}");
     }
-    let state = ask(&guarded, "viewer", "GET", "/dashboard/state", "").json();
+    let state = ask(&SERVER, "viewer", "GET", "/dashboard/state", "").json();
     assert_eq!(state["totals"]["servables"], 1, "{state}");
-    let index = ask(&guarded, "none", "POST", "/v2/repository/index", "").json();
+    let index = ask(&SERVER, "none", "POST", "/v2/repository/index", "").json();
     assert_eq!(index, serde_json::json!([]));
 }
 
 #[test]
 fn a_browser_gives_its_key_as_a_password() {
-    let guarded = with_metrics("");
     let ask = |path: &str, key: &str| {
         let basic = format!("Basic {}", STANDARD.encode(format!("anyone:{key}")));
         let headers = [("authorization", &*basic), ("accept", "text/html")];
-        send(&guarded.server, "GET", path, &headers, b"").status
+        send(&SERVER, "GET", path, &headers, b"").status
     };
     for path in [
         "/",
@@ -349,9 +345,8 @@ fn a_browser_gives_its_key_as_a_password() {
 
 #[test]
 fn nothing_of_a_body_is_read_before_its_sender_is_known() {
-    let guarded = with_metrics("");
     for (name, status) in [("wrong", 401), ("scraper", 404), ("none", 404)] {
-        let mut stream = connect(&guarded.server);
+        let mut stream = connect(&SERVER);
         let header = [("authorization", &*bearer(name))];
         let head = head("POST", "/v2/models/dummy/infer", 1 << 20, &header);
         // The body never comes.
@@ -362,8 +357,7 @@ fn nothing_of_a_body_is_read_before_its_sender_is_known() {
 
 #[test]
 fn a_connection_is_of_nobody_in_particular() {
-    let guarded = with_metrics("");
-    let mut stream = connect(&guarded.server);
+    let mut stream = connect(&SERVER);
     let mut ask = |name: &str| {
         let header = [("authorization", &*bearer(name))];
         exchange(&mut stream, &head("GET", "/metrics", 0, &header), b"").status
@@ -382,55 +376,52 @@ fn a_connection_is_of_nobody_in_particular() {
 #[test]
 fn health_can_be_closed() {
     let guarded = with_metrics("open_health = false");
+    let server = &guarded.server;
     for path in ["/v2/health/live", "/v2/health/ready"] {
-        assert_eq!(
-            send(&guarded.server, "GET", path, &[], b"").status,
-            401,
-            "{path}"
-        );
-        assert_eq!(ask(&guarded, "none", "GET", path, "").status, 200, "{path}");
+        assert_eq!(send(server, "GET", path, &[], b"").status, 401, "{path}");
+        assert_eq!(ask(server, "none", "GET", path, "").status, 200, "{path}");
     }
 }
 
 #[test]
 fn an_address_that_guesses_has_to_wait() {
     let guarded = with_metrics("max_failures_per_minute = 3");
+    let server = &guarded.server;
     // What shows nothing guesses nothing, and a key that is known stays so.
     for _ in 0..5 {
-        assert_eq!(send(&guarded.server, "GET", "/v2", &[], b"").status, 401);
-        assert_eq!(ask(&guarded, "none", "GET", "/v2", "").status, 200);
+        assert_eq!(send(server, "GET", "/v2", &[], b"").status, 401);
+        assert_eq!(ask(server, "none", "GET", "/v2", "").status, 200);
     }
-    let mut known = connect(&guarded.server);
+    let mut known = connect(server);
     let header = [("authorization", &*bearer("none"))];
     let head = head("GET", "/v2", 0, &header);
     assert_eq!(exchange(&mut known, &head, b"").status, 200);
     for _ in 0..3 {
-        assert_eq!(ask(&guarded, "wrong", "GET", "/v2", "").status, 401);
+        assert_eq!(ask(server, "wrong", "GET", "/v2", "").status, 401);
     }
     for name in ["wrong", "none"] {
-        let answer = ask(&guarded, name, "GET", "/v2", "");
+        let answer = ask(server, name, "GET", "/v2", "");
         assert_eq!(answer.status, 429, "{}", answer.text());
         let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=60).contains(&seconds), "{seconds}");
     }
     assert_eq!(exchange(&mut known, &head, b"").status, 200);
     assert_eq!(
-        send(&guarded.server, "GET", "/v2/health/ready", &[], b"").status,
+        send(server, "GET", "/v2/health/ready", &[], b"").status,
         200
     );
-    guarded
-        .server
-        .wait_log("3 credentials of 127.0.0.1 were refused in a minute");
+    server.wait_log("3 credentials of 127.0.0.1 were refused in a minute");
 }
 
 #[test]
 fn a_failed_reload_is_reported_to_those_who_run_the_server() {
     let guarded = with_metrics("");
+    let server = &guarded.server;
     std::fs::write(guarded.path("config.json"), "{").unwrap();
-    let reload = ask(&guarded, "root", "POST", "/v1/config/reload", "");
+    let reload = ask(server, "root", "POST", "/v1/config/reload", "");
     assert_eq!(reload.status, 412);
     let failure = |name: &str| {
-        let metadata = ask(&guarded, name, "GET", "/v2", "").json();
+        let metadata = ask(server, name, "GET", "/v2", "").json();
         assert_eq!(metadata["name"], "OpenVINO Model Server");
         metadata["reload_failure"]["reason"]
             .as_str()

@@ -151,15 +151,20 @@ fn a_token_has_the_rights_of_its_subject_or_claims() {
 }
 
 #[test]
-fn a_key_set_that_comes_after_its_file_is_found() {
-    let guarded = Guarded::start("", &["--file_system_poll_wait_seconds", "1"]);
+fn an_issuer_may_be_away_and_a_key_set_may_come_after_its_file() {
+    let poll = ["--file_system_poll_wait_seconds", "1"];
+    let guarded = Guarded::with(&file("http://127.0.0.1:1/keys"), &poll);
+    guarded
+        .server
+        .wait_log("keys of the issuer https://id.example stay as they are");
     let signer = Signer::new("one");
+    let token = signer.bearer("ann", &json!({}));
+    assert!(ask(&guarded.server, &token, "/v2").starts_with("401"));
     let set = guarded.path("keys.json");
     guarded.rewrite(&file(set.to_str().unwrap()));
     let said = guarded.server.wait_log("rights stay as they were");
     assert!(said.contains("cannot read the key set"), "{said}");
     fs::write(&set, signer.set()).unwrap();
-    let token = signer.bearer("ann", &json!({}));
     eventually("the rights of the file", || {
         (ask(&guarded.server, &token, "/v2/models/dummy") == "200").then_some(())
     });
@@ -284,14 +289,4 @@ fn keys_are_fetched_and_fetched_again_for_one_that_is_not_known() {
         "it is not fetched for each request"
     );
     assert!(ask(&guarded.server, &first, "/v2/models/dummy").starts_with("401"));
-}
-
-#[test]
-fn an_issuer_that_is_away_does_not_keep_the_server_from_starting() {
-    let guarded = Guarded::with(&file("http://127.0.0.1:1/keys"), &[]);
-    guarded
-        .server
-        .wait_log("keys of the issuer https://id.example stay as they are");
-    let token = Signer::new("one").bearer("ann", &json!({}));
-    assert!(ask(&guarded.server, &token, "/v2").starts_with("401"));
 }

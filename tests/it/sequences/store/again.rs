@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use super::{MODEL, STEP, serve};
+use super::{MODEL, STEP, serve, shared};
 use crate::support::{
     Server,
     cli::Run,
@@ -84,6 +84,7 @@ fn join(client: TcpStream, server: TcpStream, lost: &Arc<AtomicU32>) {
 
 /// A client whose steps are written one by one.
 struct Talk {
+    id: u8,
     client: Child,
     steps: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -101,7 +102,7 @@ impl Talk {
     }
 
     fn answer(&mut self, number: u8) {
-        let mut expected = format!("7,{number}");
+        let mut expected = format!("{},{number}", self.id);
         for _ in 0..4 {
             write!(expected, ",{number}.0").unwrap();
         }
@@ -114,16 +115,17 @@ impl Talk {
     }
 }
 
-fn begin(way: &Way, api: &str, flags: &[&str]) -> Talk {
+fn begin(way: &Way, api: &str, id: u8, flags: &[&str]) -> Talk {
     // The header of the table comes with the first answer.
-    let args = [MODEL, "-i", "-", "--sequence", "--sequence-id=7", "--each"];
+    let args = [MODEL, "-i", "-", "--sequence", "--each", "--output=csv"];
     let mut client = spawn(
         at(way.port, api)
             .args(args)
-            .args(["--output=csv"])
+            .arg(format!("--sequence-id={id}"))
             .args(flags),
     );
     let mut talk = Talk {
+        id,
         steps: client.stdin.take().unwrap(),
         answers: BufReader::new(client.stdout.take().unwrap()),
         client,
@@ -141,18 +143,16 @@ fn steps_of(server: &Server) -> u64 {
 
 #[test]
 fn a_step_whose_answer_is_lost_is_counted_once() {
-    let folder = repository::folder();
-    let store = format!("file://{}", folder.path().display());
-    let [server] = serve(MODEL, &store, &STEP);
+    let server = shared::file("step");
     for api in [REST, TFS_REST] {
         let way = Way::to(server.rest_port);
-        let mut talk = begin(&way, api, &["--retries", "5"]);
+        let mut talk = begin(&way, api, 7, &["--retries", "5"]);
         for number in 2..5 {
             way.lost.store(2, Ordering::Relaxed);
             talk.write();
             talk.answer(number);
             assert_eq!(way.lost.load(Ordering::Relaxed), 0);
-            assert_eq!(steps_of(&server), u64::from(number));
+            assert_eq!(steps_of(server), u64::from(number));
         }
         // The end is a step as well.
         way.lost.store(1, Ordering::Relaxed);
@@ -165,26 +165,33 @@ fn a_step_whose_answer_is_lost_is_counted_once() {
             "{}",
             run.stderr
         );
-        assert_eq!(steps_of(&server), 0);
+        assert_eq!(steps_of(server), 0);
     }
 }
 
 #[test]
 fn a_sequence_goes_on_with_the_server_that_takes_the_place_of_a_killed_one() {
-    for api in [GRPC, REST, TFS_GRPC] {
-        let folder = repository::folder();
-        let store = format!("file://{}", folder.path().display());
-        let [mut server]: [Server; 1] = serve(MODEL, &store, &STEP);
+    let folder = repository::folder();
+    let store = format!("file://{}", folder.path().display());
+    let [mut server]: [Server; 1] = serve(MODEL, &store, &STEP);
+    let mut talks = [(GRPC, 7), (REST, 8), (TFS_GRPC, 9)].map(|(api, id)| {
         let way = Way::to(port(&server, api));
-        let mut talk = begin(&way, api, &["--retries", "100"]);
-        for number in [2, 3] {
-            server.signal("KILL");
-            server.wait();
+        let talk = begin(&way, api, id, &["--retries", "100"]);
+        (api, way, talk)
+    });
+    for number in [2, 3] {
+        server.signal("KILL");
+        server.wait();
+        for (_, _, talk) in &mut talks {
             talk.write();
-            [server] = serve(MODEL, &store, &STEP);
+        }
+        [server] = serve(MODEL, &store, &STEP);
+        for (api, way, talk) in &mut talks {
             way.server.store(port(&server, api), Ordering::Relaxed);
             talk.answer(number);
         }
+    }
+    for (api, _, talk) in talks {
         let run = talk.end();
         assert_eq!(run.code, Some(0), "{api}: {}", run.stderr);
         assert!(run.stderr.contains("; again in "), "{}", run.stderr);
@@ -197,7 +204,7 @@ fn a_sequence_whose_attempts_are_over_stays_open() {
     let store = format!("file://{}", folder.path().display());
     let [mut server]: [Server; 1] = serve(MODEL, &store, &STEP);
     let way = Way::to(server.rest_port);
-    let mut talk = begin(&way, REST, &["--retries", "2"]);
+    let mut talk = begin(&way, REST, 7, &["--retries", "2"]);
     server.signal("KILL");
     server.wait();
     talk.write();
@@ -226,12 +233,12 @@ fn a_sequence_whose_attempts_are_over_stays_open() {
 
 #[test]
 fn what_is_refused_for_good_is_not_sent_again() {
-    let server = crate::support::steps::stateful(MODEL, &[]);
+    let server = crate::sequences::shared::server();
     let args = [
         "-i=x=[[1,1,1,1]]",
         "--sequence",
         "--continue",
-        "--sequence-id=7",
+        "--sequence-id=97",
         "--retries=5",
     ];
     let run = ended(spawn(at(server.port, GRPC).arg(MODEL).args(args)));

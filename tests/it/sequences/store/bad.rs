@@ -12,13 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{DAMAGED, MODEL, SOON, STEP, ask, record, refused, serve, start, step};
+use super::{DAMAGED, MODEL, SOON, STEP, ask, serve, shared::pair, start, step};
 use crate::support::{
     Server, cli, http, model,
     redis::{DURABLE, Redis},
     relay::Relay,
-    repository,
-    sequence::{Client, Wire},
+    sequence::{Ask, Client, Wire},
     server::{free_ports, on},
     thread,
 };
@@ -38,9 +37,7 @@ fn failure(store: &str, port: u16) -> String {
 
 #[test]
 fn a_store_that_cannot_be_had_ends_the_start() {
-    let Some(redis) = Redis::start(&["--requirepass", "right"]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&["--requirepass", "right"]));
     let (nobody, _) = free_ports();
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = http.local_addr().unwrap().port();
@@ -108,9 +105,7 @@ fn a_stop_does_not_wait_for_a_store_that_does_not_answer() {
 
 #[test]
 fn a_store_that_goes_away_is_waited_for_and_gone_on_with() {
-    let Some(mut redis) = Redis::start(&DURABLE) else {
-        return;
-    };
+    let mut redis = found!(Redis::start(&DURABLE));
     let servers: [Server; 2] = serve(MODEL, &redis.url(), &[STEP, SOON].concat());
     let clients = servers.each_ref().map(Client::connect);
     start(&clients[0], 7);
@@ -120,7 +115,7 @@ fn a_store_that_goes_away_is_waited_for_and_gone_on_with() {
         // One kind of request for each time that it is away.
         let (place, ask) = match wire {
             Wire::Json => (0, ask(8).start()),
-            Wire::Binary => (1, crate::support::sequence::Ask::new(MODEL, 1.0).start()),
+            Wire::Binary => (1, Ask::new(MODEL, 1.0).start()),
             _ => (usize::from(wire.is_grpc()), ask(7)),
         };
         redis.crash();
@@ -163,9 +158,7 @@ fn a_store_that_goes_away_is_waited_for_and_gone_on_with() {
 
 #[test]
 fn a_connection_with_wrong_answers_is_given_up() {
-    let Some(redis) = Redis::start(&DURABLE) else {
-        return;
-    };
+    let redis = found!(Redis::start(&DURABLE));
     let is_wrong = Arc::new(AtomicBool::new(false));
     let wrong = Arc::clone(&is_wrong);
     // A number, and an answer that nobody has asked for. One that comes with another is not the first.
@@ -198,9 +191,7 @@ fn a_connection_with_wrong_answers_is_given_up() {
 
 #[test]
 fn a_full_store_refuses_until_there_is_room() {
-    let Some(redis) = Redis::start(&["--maxmemory-policy", "noeviction"]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&["--maxmemory-policy", "noeviction"]));
     let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
     let client = Client::connect(&server);
     start(&client, 7);
@@ -221,54 +212,43 @@ fn a_full_store_refuses_until_there_is_room() {
 
 #[test]
 fn what_is_no_sequence_is_reported_and_can_be_removed() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
-    let client = Client::connect(&server);
-    let [other]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
-    let other = Client::connect(&other);
-    let key = record(7);
+    let pair = found!(pair("step"));
+    let ([client, other], redis) = (pair.clients(), pair.redis);
+    let ask = Ask::new("damaged", 1.0).id(7);
+    let key = format!("{}:{{damaged}}:s:7", pair.prefix);
     for command in [
         "SET KEY text",
         "HSET KEY t text",
         "HDEL KEY t",
         "HSET KEY n text",
     ] {
-        start(&client, 7);
+        let begun = client.total(Wire::Raw, &ask.clone().start());
+        assert_eq!(begun, (7, 1.0));
         redis.ask::<()>(&command.replace("KEY", &key));
-        assert_eq!(refused(&other, 7), DAMAGED, "{command}");
-        let json = other.refused(Wire::Json, &ask(7));
+        assert_eq!(other.refused(Wire::Raw, &ask), DAMAGED, "{command}");
+        let json = other.refused(Wire::Json, &ask);
         assert_eq!(json, "500: Sequence store is damaged", "{command}");
         redis.ask::<()>(&format!("DEL {key}"));
-        assert_eq!(refused(&client, 7), Wire::Raw.unknown());
+        assert_eq!(client.refused(Wire::Raw, &ask), Wire::Raw.unknown());
     }
     // An answer that is none.
-    client.total(Wire::Raw, &ask(7).start().key("k"));
+    let start = ask.clone().start().key("k");
+    client.total(Wire::Raw, &start);
     redis.ask::<()>(&format!("HSET {key} r text"));
-    assert_eq!(other.refused(Wire::Raw, &ask(7).start().key("k")), DAMAGED);
-    assert_eq!(step(&other, 7), 2.0);
-    assert_eq!(http::get(&server, "/v2/health/ready").status, 200);
+    assert_eq!(other.refused(Wire::Raw, &start), DAMAGED);
+    assert_eq!(other.total(Wire::Raw, &ask).1, 2.0);
+    assert_eq!(http::get(client.server, "/v2/health/ready").status, 200);
 }
 
 #[test]
 fn a_state_of_another_model_is_refused_and_stays() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let others = repository::of(&[("1", MODEL)]);
-    let file = repository::graph(others.path());
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}\n")).unwrap();
-    let [server]: [Server; 1] = serve(MODEL, &redis.url(), &STEP);
-    let url = redis.url();
-    let flags = ["--stateful", "--sequence_store", &url, STEP[0], STEP[1]];
-    let other = Server::begin(MODEL, others.path(), &flags);
-    other.wait_ready();
-    let clients = [&server, &other].map(Client::connect);
-    start(&clients[0], 7);
-    super::refuses_other_files(&clients[1], 7);
-    assert_eq!(step(&clients[0], 7), 2.0);
-    start(&clients[1], 8);
-    assert_eq!(refused(&clients[0], 9), Wire::Raw.unknown());
+    let pair = found!(pair("step"));
+    let [client, other] = pair.clients();
+    let ask = |id| Ask::new("digest", 1.0).id(id);
+    let begin = |client: &Client<'_>, id| client.total(Wire::Raw, &ask(id).start());
+    assert_eq!(begin(&client, 7), (7, 1.0));
+    super::refuses_other_files(&other, &ask(7));
+    assert_eq!(client.total(Wire::Raw, &ask(7)), (7, 2.0));
+    assert_eq!(begin(&other, 8), (8, 1.0));
+    assert_eq!(client.refused(Wire::Raw, &ask(9)), Wire::Raw.unknown());
 }

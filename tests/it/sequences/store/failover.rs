@@ -20,9 +20,7 @@ fn replica(of: &Redis, flags: &[&str]) -> Option<Redis> {
 
 #[test]
 fn a_store_that_forgets_has_no_older_states() {
-    let Some(mut redis) = Redis::start(&[]) else {
-        return;
-    };
+    let mut redis = found!(Redis::start(&[]));
     for flags in [&STEP[..], &super::LONG] {
         redis.ask::<()>("FLUSHALL");
         let servers: [Server; 2] = serve(MODEL, &redis.url(), flags);
@@ -53,9 +51,7 @@ fn a_store_that_forgets_has_no_older_states() {
 
 #[test]
 fn a_store_that_may_have_forgotten_the_last_second_is_not_believed() {
-    let Some(mut redis) = Redis::start(&["--appendonly", "yes"]) else {
-        return;
-    };
+    let mut redis = found!(Redis::start(&["--appendonly", "yes"]));
     let servers: [Server; 2] = serve(MODEL, &redis.url(), &STEP);
     let clients = servers.each_ref().map(Client::connect);
     for id in [7, 8] {
@@ -78,12 +74,8 @@ fn a_store_that_may_have_forgotten_the_last_second_is_not_believed() {
 
 #[test]
 fn what_a_promoted_replica_lacks_is_lost() {
-    let Some(mut first) = Redis::start(&DURABLE) else {
-        return;
-    };
-    let Some(mut second) = replica(&first, &DURABLE) else {
-        return;
-    };
+    let mut first = found!(Redis::start(&DURABLE));
+    let mut second = found!(replica(&first, &DURABLE));
     let servers: [Server; 2] = serve(MODEL, &first.url(), &[STEP, SOON].concat());
     let clients = servers.each_ref().map(Client::connect);
     for id in [7, 8] {
@@ -114,16 +106,12 @@ fn what_a_promoted_replica_lacks_is_lost() {
 
 #[test]
 fn nothing_is_lost_that_a_replica_was_waited_for() {
-    let Some(mut first) = Redis::start(&[]) else {
-        return;
-    };
+    let mut first = found!(Redis::start(&[]));
     let url = format!("{}?wait=1", first.url());
     let servers: [Server; 2] = serve(MODEL, &url, &[STEP, SOON].concat());
     let clients = servers.each_ref().map(Client::connect);
     assert_eq!(clients[0].refused(Wire::Raw, &ask(7).start()), AWAY);
-    let Some(mut second) = replica(&first, &[]) else {
-        return;
-    };
+    let mut second = found!(replica(&first, &[]));
     // The start before may have begun it.
     start(&clients[0], 7);
     assert_eq!(step(&clients[1], 7), 2.0);
@@ -139,9 +127,7 @@ fn nothing_is_lost_that_a_replica_was_waited_for() {
     first.crash();
     second.ask::<()>("REPLICAOF NO ONE");
     second.move_to(first.port);
-    let Some(_third) = replica(&second, &[]) else {
-        return;
-    };
+    let _third = found!(replica(&second, &[]));
     assert_eq!(step(&clients[0], 7), 3.0);
     assert_eq!(step(&clients[1], 7), 4.0);
 }

@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path};
 
-use super::{DAMAGED, MODEL, STEP, ask, keys::late, path, refused, serve, start, step};
+use super::{
+    DAMAGED, MODEL, NONE, STEP, ask, keys::late, path, refused, serve, shared, start, step,
+};
 use crate::support::{
     Server, cli, http, model, repository,
     sequence::{Client, Wire},
@@ -29,11 +31,14 @@ fn a_restart_loses_nothing_and_a_crash_nothing_that_is_stored() {
     let folder = repository::folder();
     let store = url(&folder.path().join("new"));
     let mut total = 1.0;
+    let mut before: Option<(&[&str], u64)> = None;
     for (place, (flags, signal)) in [
         (&STEP[..], "TERM"),
         (&STEP, "KILL"),
+        (&STEP, "KILL"),
         (&[], "TERM"),
-        (&["--sequence_durability", "none"], "TERM"),
+        (&[], "TERM"),
+        (&NONE, "TERM"),
         (&STEP, "KILL"),
     ]
     .into_iter()
@@ -44,6 +49,15 @@ fn a_restart_loses_nothing_and_a_crash_nothing_that_is_stored() {
         if place == 0 {
             start(&client, 7);
         }
+        if let Some((_, id)) = before.filter(|before| before.0 == flags) {
+            comes_late(&client, id);
+        }
+        let id = 200 + place as u64;
+        client.total(Wire::Raw, &ask(id).start().key("1"));
+        for key in ["2", "3"] {
+            client.total(Wire::Raw, &ask(id).key(key));
+        }
+        before = Some((flags, id));
         for wire in Wire::ALL {
             let ask = ask(7).key(&format!("{place} {wire:?}"));
             total += 1.0;
@@ -63,37 +77,19 @@ fn a_restart_loses_nothing_and_a_crash_nothing_that_is_stored() {
     let [server] = serve(MODEL, &store, &[]);
     let client = Client::connect(&server);
     assert_eq!(step(&client, 7), total + 1.0);
-    for id in 100..105 {
+    for id in 100..107 {
         assert_eq!(client.total(Wire::Raw, &ask(id).end()), (id, 2.0));
     }
 }
 
-#[test]
-fn a_request_that_comes_late_is_known_after_a_restart() {
-    let folder = repository::folder();
-    let store = url(folder.path());
-    for ((flags, signal), id) in [(&STEP[..], "TERM"), (&STEP, "KILL"), (&[], "TERM")]
-        .into_iter()
-        .zip(1..)
-    {
-        let [mut server]: [Server; 1] = serve(MODEL, &store, flags);
-        let client = Client::connect(&server);
-        client.total(Wire::Raw, &ask(id).start().key("1"));
-        for key in ["2", "3"] {
-            client.total(Wire::Raw, &ask(id).key(key));
-        }
-        drop(client);
-        server.signal(signal);
-        server.wait();
-        let [server] = serve(MODEL, &store, flags);
-        let client = Client::connect(&server);
-        let refused = client.refused(Wire::Raw, &ask(id).key("2"));
-        assert_eq!(refused, late(Wire::Raw, id), "{signal}");
-        assert_eq!(client.total(Wire::Raw, &ask(id).key("3")), (id, 3.0));
-        assert_eq!(client.total(Wire::Raw, &ask(id).key("4")), (id, 4.0));
-        let refused = client.refused(Wire::Raw, &ask(id).key("3"));
-        assert_eq!(refused, late(Wire::Raw, id), "{signal}");
-    }
+/// Checks that a server knows the keys of the requests that a sequence had before a restart.
+fn comes_late(client: &Client<'_>, id: u64) {
+    let refused = client.refused(Wire::Raw, &ask(id).key("2"));
+    assert_eq!(refused, late(Wire::Raw, id));
+    assert_eq!(client.total(Wire::Raw, &ask(id).key("3")), (id, 3.0));
+    assert_eq!(client.total(Wire::Raw, &ask(id).key("4")), (id, 4.0));
+    let refused = client.refused(Wire::Raw, &ask(id).key("3"));
+    assert_eq!(refused, late(Wire::Raw, id));
 }
 
 #[test]
@@ -164,10 +160,8 @@ fn the_id_of_a_damaged_file_is_free_after_a_start_or_an_end() {
 
 #[test]
 fn a_folder_is_of_one_server_and_can_be_written() {
-    let folder = repository::folder();
-    let store = url(folder.path());
-    let [_server]: [Server; 1] = serve(MODEL, &store, &[]);
-    insta::assert_snapshot!(failure(cli::command(), &store, folder.path()), @r#"
+    let folder = shared::folder("step");
+    insta::assert_snapshot!(failure(cli::command(), &url(folder), folder), @r#"
     exit 1
     error: sequence store cannot be used
       caused by: another server uses the folder FOLDER; each needs its own, or a store that can be shared: redis://HOST

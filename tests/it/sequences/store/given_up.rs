@@ -17,9 +17,7 @@ use crate::support::{
 
 #[test]
 fn a_step_whose_client_has_left_is_stored_before_a_stop() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     for flags in [&LONG[..], &NONE] {
         redis.ask::<()>("FLUSHALL");
         let [mut first, second] = serve("running_busy", &redis.url(), flags);
@@ -38,9 +36,7 @@ fn a_step_whose_client_has_left_is_stored_before_a_stop() {
 
 #[test]
 fn a_step_that_outlasts_the_time_of_a_stop_is_stored_if_the_store_waits_for_so_long() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let limits = ["--shutdown_timeout_seconds", "1"];
     let limits = [&limits[..], &["--sequence_store_timeout_ms", "60000"]].concat();
     let [mut first, second] = serve("running_busy", &redis.url(), &[&LONG[..], &limits].concat());
@@ -64,9 +60,7 @@ fn a_step_that_outlasts_the_time_of_a_stop_is_stored_if_the_store_waits_for_so_l
 
 #[test]
 fn a_server_that_stops_says_so_once_and_for_all() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     // Longer than the pause between two words that it lives.
     let limit = ["--shutdown_timeout_seconds", "4"];
     let [mut server]: [Server; 1] = serve(MODEL, &redis.url(), &[&LONG[..], &limit].concat());

@@ -3,12 +3,14 @@
 use serde_json::json;
 use tonic::Code;
 
-use super::{LONG, MODEL, STEP, ask, serve};
-use crate::support::{
-    Server, http,
-    redis::Redis,
-    sequence::{Ask, Client, Wire, infer, of_infer},
-    streams::Talk,
+use super::shared::pair;
+use crate::{
+    sequences::shared,
+    support::{
+        http,
+        sequence::{Ask, Client, Wire, infer, of_infer},
+        streams::Talk,
+    },
 };
 
 /// Places of the key: beside the request, and among its parameters.
@@ -21,13 +23,10 @@ fn forms() -> impl Iterator<Item = (Wire, fn(Ask, &str) -> Ask)> {
 
 #[test]
 fn a_request_that_comes_again_gets_its_answer_from_any_server() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    for flags in [&STEP[..], &LONG] {
-        redis.ask::<()>("FLUSHALL");
-        let servers: [Server; 2] = serve(MODEL, &redis.url(), flags);
-        let clients = servers.each_ref().map(Client::connect);
+    let ask = |id| Ask::new("again", 1.0).id(id);
+    for durability in ["step", "long"] {
+        let pair = found!(pair(durability));
+        let clients = pair.clients();
         for ((wire, keyed), id) in forms().zip(100..) {
             // The first one runs on `place`, and comes again on both.
             let thrice = |place: usize, ask: Ask| {
@@ -50,7 +49,7 @@ fn a_request_that_comes_again_gets_its_answer_from_any_server() {
             assert_eq!(thrice(1, keyed(ask(id).start(), "1")), (id, 1.0));
             clients[0].total(wire, &ask(id).end());
             // Ids that the server chooses.
-            let begin = |key| keyed(Ask::new(MODEL, 1.0).start(), key);
+            let begin = |key| keyed(Ask::new("again", 1.0).start(), key);
             let (own, key) = (format!("{id} a"), format!("{id} b"));
             let (one, total) = thrice(0, begin(&own));
             let (other, _) = thrice(1, begin(&key));
@@ -88,11 +87,9 @@ pub(super) fn late(wire: Wire, id: u64) -> String {
 
 #[test]
 fn a_request_that_comes_late_is_not_run_again_and_says_so() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let [server] = serve(MODEL, &redis.url(), &STEP);
-    let client = Client::connect(&server);
+    let pair = found!(pair("step"));
+    let client = Client::connect(&pair.servers[0]);
+    let ask = |id| Ask::new("late", 1.0).id(id);
     for (wire, id) in Wire::ALL.into_iter().zip(1..) {
         let total = |ask: Ask, key: &str| client.total(wire, &ask.key(key)).1;
         assert_eq!(total(ask(id).start(), "1"), 1.0);
@@ -105,8 +102,9 @@ fn a_request_that_comes_late_is_not_run_again_and_says_so() {
 
 #[test]
 fn keys_that_are_none_are_refused() {
-    let server = crate::support::sequence::serve(MODEL, &[]);
-    let client = Client::connect(&server);
+    let server = shared::server();
+    let client = Client::connect(server);
+    let ask = |id| Ask::new("keys", 1.0).id(id);
     for (wire, keyed) in forms() {
         for length in [0, 257] {
             let text = format!("Idempotency key has {length} bytes; expected 1 to 256");
@@ -127,9 +125,9 @@ fn keys_that_are_none_are_refused() {
         }
     }
     let key = [("ovms-idempotency-key", "\u{fc}")];
-    let path = format!("/v2/models/{MODEL}/infer");
+    let path = "/v2/models/keys/infer";
     let (body, _) = crate::support::sequence::rest_body(&ask(7).start(), false);
-    let answer = http::send(&server, "POST", &path, &key, body.to_string().as_bytes());
+    let answer = http::send(server, "POST", path, &key, body.to_string().as_bytes());
     let text = "400: Idempotency key has 0 bytes; expected 1 to 256";
     assert_eq!(answer.error(), text);
 }

@@ -30,9 +30,9 @@ fn hop(servers: [Server; 2]) {
 #[test]
 fn passwords_and_users_open_a_store() {
     let user = ["--user", "u", "on", ">secret2", "~*", "&*", "+@all"];
-    let Some(redis) = Redis::start(&[&["--requirepass", "secret"], &user[..]].concat()) else {
-        return;
-    };
+    let redis = found!(Redis::start(
+        &[&["--requirepass", "secret"], &user[..]].concat()
+    ));
     for (login, durability) in [(":secret", "step"), ("u:secret2", "interval")] {
         let url = format!(
             "redis://{login}@127.0.0.1:{}/0?prefix={durability}",
@@ -87,9 +87,7 @@ fn certificates(openssl: &Path, folder: &Path) {
 
 #[test]
 fn tls_reaches_a_store_whose_certificate_the_system_trusts() {
-    let Some(openssl) = tools::find("openssl") else {
-        return;
-    };
+    let openssl = found!(tools::find("openssl"));
     let folder = repository::folder();
     certificates(&openssl, folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();
@@ -99,9 +97,7 @@ fn tls_reaches_a_store_whose_certificate_the_system_trusts() {
         ["--tls-cert-file", &certificate, "--tls-key-file", &key],
     ];
     let auth = ["--tls-auth-clients", "no", "--requirepass", "secret"];
-    let Some(redis) = Redis::start(&[flags.concat(), auth.to_vec()].concat()) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[flags.concat(), auth.to_vec()].concat()));
     let url = format!("rediss://:secret@localhost:{}", redis.second_port);
     let begin = |trusted: &str| {
         let ports = free_ports();

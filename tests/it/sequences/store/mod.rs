@@ -1,5 +1,15 @@
 //! Sequences in stores: any server goes on with them, whatever happens to the others and to the store.
 
+/// Returns what there is, or ends the test: it needs a program that is not on this machine.
+macro_rules! found {
+    ($it:expr) => {{
+        let Some(found) = $it else {
+            return;
+        };
+        found
+    }};
+}
+
 mod again;
 mod bad;
 mod clocks;
@@ -11,6 +21,7 @@ mod keys;
 mod links;
 mod passed;
 mod repeated;
+pub(super) mod shared;
 mod steps;
 mod valkey;
 mod versions;
@@ -59,10 +70,10 @@ fn refused(client: &Client<'_>, id: u64) -> String {
     client.refused(Wire::Raw, &ask(id))
 }
 
-/// Checks that a server refuses a sequence, since its model has other files.
-fn refuses_other_files(client: &Client<'_>, id: u64) {
+/// Checks that a server refuses a step, since its model has other files.
+fn refuses_other_files(client: &Client<'_>, ask: &Ask) {
     for wire in Wire::ALL {
-        let text = client.refused(wire, &ask(id));
+        let text = client.refused(wire, ask);
         let code = if wire.is_grpc() {
             "FailedPrecondition: "
         } else {
@@ -88,28 +99,17 @@ fn path(id: u64) -> String {
 
 #[test]
 fn records_stay_as_long_as_the_cleaner_would_keep_the_sequences() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    for (id, minutes, least, most) in [(1, "0", -1, -1), (2, "3", 300_000, 360_000)] {
-        let cleaner = ["--sequence_cleaner_poll_wait_minutes", minutes];
-        let [server] = serve(MODEL, &redis.url(), &[STEP, cleaner].concat());
-        start(&Client::connect(&server), id);
-        let rest = redis.ask::<i64>(&format!("PTTL {}", record(id)));
-        assert!((least..=most).contains(&rest), "{minutes}: {rest}");
-    }
-}
-
-#[test]
-fn how_long_a_record_stays_is_written_when_it_changes() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let cleaner = |minutes| ["--sequence_cleaner_poll_wait_minutes", minutes];
     let [first] = serve(MODEL, &redis.url(), &[STEP, cleaner("0")].concat());
     let [second] = serve(MODEL, &redis.url(), &[STEP, cleaner("3")].concat());
     let clients = [&first, &second].map(Client::connect);
-    start(&clients[0], 1);
+    for (id, place, least, most) in [(1, 0, -1, -1), (2, 1, 300_000, 360_000)] {
+        start(&clients[place], id);
+        let rest = redis.ask::<i64>(&format!("PTTL {}", record(id)));
+        assert!((least..=most).contains(&rest), "{place}: {rest}");
+    }
+    clients[1].total(Wire::Raw, &ask(2).end());
     let kept = || -> usize {
         let stats = redis.ask::<String>("INFO commandstats");
         let calls = stats.split_once("cmdstat_zadd:calls=").unwrap().1;
@@ -130,9 +130,7 @@ fn how_long_a_record_stays_is_written_when_it_changes() {
 
 #[test]
 fn sequences_without_tensors_stay_on_their_server() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let requests = [
         "--state_mode",
         "requests",
@@ -159,9 +157,7 @@ fn sequences_without_tensors_stay_on_their_server() {
 
 #[test]
 fn files_of_states_come_from_and_go_to_any_server() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     for flags in [&STEP[..], &LONG] {
         redis.ask::<()>("FLUSHALL");
         let servers: [Server; 2] = serve(MODEL, &redis.url(), flags);
@@ -189,9 +185,7 @@ fn files_of_states_come_from_and_go_to_any_server() {
 
 #[test]
 fn a_reload_goes_on_from_the_store_if_the_model_is_the_same() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let folder = crate::support::repository::of(&[("1", MODEL)]);
     let config = folder.path().join("config.json");
     let write = |nireq: u32| {
@@ -215,7 +209,7 @@ fn a_reload_goes_on_from_the_store_if_the_model_is_the_same() {
         std::fs::write(&file, format!("{text}\n")).unwrap();
         write(1);
         assert_eq!(http::post(&server, "/v1/config/reload", b"").status, 201);
-        refuses_other_files(&client, 7);
+        refuses_other_files(&client, &ask(7));
         // It is not lost: who has the model can go on.
         assert_eq!(redis.ask::<String>(&format!("HGET {} n", record(7))), "2");
     }

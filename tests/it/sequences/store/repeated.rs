@@ -79,9 +79,7 @@ impl Held {
 
 #[test]
 fn a_start_whose_answer_is_lost_begins_one_sequence() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let loses = Arc::new(AtomicBool::new(false));
     let lose = Arc::clone(&loses);
     let relay = Relay::changing(redis.port, move |bytes| {
@@ -122,9 +120,7 @@ fn a_start_whose_answer_is_lost_begins_one_sequence() {
 
 #[test]
 fn a_start_whose_client_has_left_leaves_no_sequence() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let held = Held::to(&redis, |bytes| answer(bytes, b"begun").is_some());
     for flags in [&STEP[..], &LONG] {
         let [server]: [Server; 1] = serve(MODEL, &address(&held.relay), flags);
@@ -146,9 +142,7 @@ fn a_start_whose_client_has_left_leaves_no_sequence() {
 
 #[test]
 fn a_sequence_is_not_taken_from_an_owner_that_has_come_after_the_one_that_is_gone() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let [mut first]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
     start(&Client::connect(&first), 7);
     let names = redis.ask::<Vec<String>>("KEYS ovms:server:*");

@@ -2,39 +2,32 @@
 
 use tonic::Code;
 
-use super::{MODEL, STEP, ask, busy, refused, serve, start, step};
+use super::{STEP, busy, serve, shared::pair};
 use crate::{
-    sequences::state_modes::{self, FIXTURES},
+    sequences::{
+        shared,
+        state_modes::{self, FIXTURES},
+    },
     support::{
         Server, eventually,
         redis::Redis,
-        repository,
-        sequence::{Answer, Ask, Client, Wire, entry, serve_file, write},
+        sequence::{Answer, Ask, Client, Wire},
     },
 };
+
+/// Steps that take a while.
+const SLOW: i64 = 100_000;
 
 const EXISTS: &str = "Sequence with provided ID already exists";
 
 #[test]
 fn answers_are_those_of_one_server_over_every_api() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let folder = repository::folder();
-    let config = folder.path().join("config.json");
-    let fixtures = FIXTURES
-        .iter()
-        .filter(|(name, ..)| *name != "running_large");
-    let fixtures: Vec<_> = fixtures.map(|(name, ..)| *name).collect();
-    let entries: Vec<_> = fixtures.iter().map(|name| entry(name, name)).collect();
-    write(&config, &entries);
-    let url = redis.url();
-    let shared = ["--sequence_store", &url, STEP[0], STEP[1]];
-    let [first, second, alone] =
-        [&shared[..], &shared, &[]].map(|flags| serve_file(&config, flags));
-    let clients = [&first, &second, &alone].map(Client::connect);
-    for fixture in fixtures {
-        for (id, wire) in (1..).zip(Wire::ALL) {
+    let pair = found!(pair("step"));
+    let [first, second] = &pair.servers;
+    let clients = [first, second, shared::server()].map(Client::connect);
+    let fixtures = FIXTURES.iter().map(|(name, ..)| *name);
+    for fixture in fixtures.filter(|name| *name != "running_large") {
+        for (id, wire) in (11..).zip(Wire::ALL) {
             for number in 1..=5_u8 {
                 let ask = state_modes::ask(fixture.to_owned(), fixture, id, number);
                 let ask = match number {
@@ -56,20 +49,11 @@ fn answers_are_those_of_one_server_over_every_api() {
 
 #[test]
 fn ids_and_their_number_are_those_of_all_servers() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    for durability in ["step", "interval"] {
-        redis.ask::<()>("FLUSHALL");
-        let flags = [
-            "--sequence_durability",
-            durability,
-            "--max_sequence_number",
-            "3",
-        ];
-        let servers: [Server; 2] = serve(MODEL, &redis.url(), &flags);
-        let clients = servers.each_ref().map(Client::connect);
-        let next = || Ask::new(MODEL, 1.0).start();
+    let ask = |id| Ask::new("ids", 1.0).id(id);
+    for durability in ["step", "long"] {
+        let pair = found!(pair(durability));
+        let clients = pair.clients();
+        let next = || Ask::new("ids", 1.0).start();
         for wire in Wire::ALL {
             // Another one than before a failover that has lost the count.
             let (first, total) = clients[0].total(wire, &next());
@@ -95,7 +79,8 @@ fn ids_and_their_number_are_those_of_all_servers() {
             for id in first..=third {
                 assert_eq!(clients[0].total(wire, &ask(id).end()), (id, 2.0));
             }
-            redis.ask::<()>("DEL ovms:{running%5Ftotal}:next");
+            let count = format!("DEL {}:{{ids}}:next", pair.prefix);
+            assert_eq!(pair.redis.ask::<usize>(&count), 1);
         }
     }
 }
@@ -103,13 +88,12 @@ fn ids_and_their_number_are_those_of_all_servers() {
 /// A start beside them has a place here until the store has refused it.
 #[test]
 fn starts_beyond_the_limit_take_no_step_of_others_away() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let limit = ["--max_sequence_number", "3"];
-    let [server] = serve(MODEL, &redis.url(), &[STEP, limit].concat());
-    let client = Client::connect(&server);
-    (1..=3).for_each(|id| start(&client, id));
+    let pair = found!(pair("step"));
+    let client = Client::connect(&pair.servers[0]);
+    let ask = |id| Ask::new("room", 1.0).id(id);
+    for id in 1..=3 {
+        assert_eq!(client.total(Wire::Raw, &ask(id).start()), (id, 1.0));
+    }
     let call = |ask: Ask| {
         let message = crate::support::sequence::infer(&ask, true);
         client.tfs.grpc.call(message)
@@ -131,10 +115,7 @@ fn starts_beyond_the_limit_take_no_step_of_others_away() {
 
 #[test]
 fn a_stalled_server_takes_over_again_and_its_late_commit_is_refused() {
-    const SLOW: i64 = 100_000;
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+    let redis = found!(Redis::start(&[]));
     let servers: [Server; 2] = serve("running_busy", &redis.url(), &STEP);
     let clients = servers.each_ref().map(Client::connect);
     let quick = |place: usize, ask: Ask| clients[place].total(Wire::Raw, &ask).1;
@@ -156,15 +137,10 @@ fn a_stalled_server_takes_over_again_and_its_late_commit_is_refused() {
     let late = crate::support::sequence::of_infer(&late.wait().unwrap());
     assert_eq!(late.total(), (7, 5.0));
     assert_eq!(quick(1, busy(7, 1).end()), 6.0);
+    a_start_that_its_repetition_overtakes_has_the_answer_of_that(&servers);
 }
 
-#[test]
-fn a_start_that_its_repetition_overtakes_has_the_answer_of_that() {
-    const SLOW: i64 = 100_000;
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let servers: [Server; 2] = serve("running_busy", &redis.url(), &STEP);
+fn a_start_that_its_repetition_overtakes_has_the_answer_of_that(servers: &[Server; 2]) {
     let clients = servers.each_ref().map(Client::connect);
     // The same request at both, each of which stalls within its run.
     let mut starts = servers.iter().zip(&clients).map(|(server, client)| {
@@ -188,36 +164,8 @@ fn a_start_that_its_repetition_overtakes_has_the_answer_of_that() {
 }
 
 #[test]
-fn a_stalled_owner_of_newer_states_loses_them_and_takes_no_part_in_what_follows() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let servers: [Server; 2] = serve("running_busy", &redis.url(), &super::LONG);
-    let clients = servers.each_ref().map(Client::connect);
-    let quick = |place: usize, ask: Ask| clients[place].total(Wire::Raw, &ask).1;
-    assert_eq!(quick(0, busy(7, 1).start()), 1.0);
-    let before = servers[0].processor_time();
-    let grpc = &clients[0].tfs.grpc;
-    let late = grpc.call(crate::support::sequence::infer(&busy(7, 100_000), true));
-    crate::support::busy::wait_running(&servers[0], before);
-    servers[0].signal("STOP");
-    assert_eq!(clients[1].refused(Wire::Raw, &busy(7, 1)), super::LOST);
-    for total in [1.0, 2.0] {
-        let ask = busy(7, 1);
-        let ask = if total == 1.0 { ask.start() } else { ask };
-        assert_eq!(quick(1, ask), total);
-    }
-    servers[0].signal("CONT");
-    let late = crate::support::sequence::of_infer(&late.wait().unwrap());
-    assert_eq!(late.total(), (7, 3.0));
-    assert_eq!(quick(1, busy(7, 1).end()), 4.0);
-}
-
-#[test]
-fn a_sequence_that_is_busy_holds_up_no_handover_of_others() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
+fn a_sequence_that_is_busy_holds_up_no_handover_of_others_and_a_stalled_owner_takes_no_part() {
+    let redis = found!(Redis::start(&[]));
     let servers: [Server; 2] = serve("running_busy", &redis.url(), &super::LONG);
     let clients = servers.each_ref().map(Client::connect);
     for id in 1..=2 {
@@ -242,24 +190,47 @@ fn a_sequence_that_is_busy_holds_up_no_handover_of_others() {
         let answer = crate::support::sequence::of_infer(&call.wait().unwrap());
         assert_eq!(answer.total(), (1, total));
     }
+    a_stalled_owner_of_newer_states_loses_them_and_takes_no_part_in_what_follows(&servers);
+}
+
+fn a_stalled_owner_of_newer_states_loses_them_and_takes_no_part_in_what_follows(
+    servers: &[Server; 2],
+) {
+    let clients = servers.each_ref().map(Client::connect);
+    let quick = |place: usize, ask: Ask| clients[place].total(Wire::Raw, &ask).1;
+    assert_eq!(quick(0, busy(7, 1).start()), 1.0);
+    let before = servers[0].processor_time();
+    let grpc = &clients[0].tfs.grpc;
+    let late = grpc.call(crate::support::sequence::infer(&busy(7, SLOW), true));
+    crate::support::busy::wait_running(&servers[0], before);
+    servers[0].signal("STOP");
+    assert_eq!(clients[1].refused(Wire::Raw, &busy(7, 1)), super::LOST);
+    for total in [1.0, 2.0] {
+        let ask = busy(7, 1);
+        let ask = if total == 1.0 { ask.start() } else { ask };
+        assert_eq!(quick(1, ask), total);
+    }
+    servers[0].signal("CONT");
+    let late = crate::support::sequence::of_infer(&late.wait().unwrap());
+    assert_eq!(late.total(), (7, 3.0));
+    assert_eq!(quick(1, busy(7, 1).end()), 4.0);
 }
 
 #[test]
 fn what_ends_elsewhere_and_begins_anew_is_not_taken_for_what_was_here() {
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    let servers: [Server; 2] = serve(MODEL, &redis.url(), &STEP);
-    let clients = servers.each_ref().map(Client::connect);
+    let pair = found!(pair("step"));
+    let clients = pair.clients();
     // Keys that count the steps of each sequence.
     for (round, place) in [(1.0, 0), (10.0, 1)] {
-        let ask = |key| Ask::new(MODEL, round).id(7).key(key);
+        let ask = |key| Ask::new("anew", round).id(7).key(key);
         let send = |place: usize, ask| clients[place].total(Wire::Raw, &ask);
         assert_eq!(send(place, ask("1").start()), (7, round));
         assert_eq!(send(0, ask("2")), (7, 2.0 * round));
         assert_eq!(send(1, ask("3").end()), (7, 3.0 * round));
     }
-    assert_eq!(refused(&clients[0], 7), Wire::Raw.unknown());
-    start(&clients[0], 7);
-    assert_eq!(step(&clients[1], 7), 2.0);
+    let ask = Ask::new("anew", 1.0).id(7);
+    assert_eq!(clients[0].refused(Wire::Raw, &ask), Wire::Raw.unknown());
+    let begun = clients[0].total(Wire::Raw, &ask.clone().start());
+    assert_eq!(begun, (7, 1.0));
+    assert_eq!(clients[1].total(Wire::Raw, &ask), (7, 2.0));
 }

@@ -9,9 +9,7 @@ use crate::support::{
 
 #[test]
 fn sequences_go_from_server_to_server() {
-    let Some(mut valkey) = Redis::valkey(&DURABLE) else {
-        return;
-    };
+    let mut valkey = found!(Redis::valkey(&DURABLE));
     let store = valkey.url().replace("redis://", "valkey://");
     let [mut first, second]: [Server; 2] = serve(MODEL, &store, &STEP);
     let clients = [&first, &second].map(Client::connect);
@@ -40,9 +38,7 @@ fn sequences_go_from_server_to_server() {
 
 #[test]
 fn a_store_that_forgets_is_noticed() {
-    let Some(mut valkey) = Redis::valkey(&[]) else {
-        return;
-    };
+    let mut valkey = found!(Redis::valkey(&[]));
     let [server] = serve(MODEL, &valkey.url(), &STEP);
     server.wait_log("appendfsync");
     let client = Client::connect(&server);

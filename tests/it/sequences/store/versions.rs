@@ -1,41 +1,33 @@
 //! Versions of one server that share a store: a sequence goes on with any of them, and with one at a time.
 
-use serde_json::json;
-use tempfile::TempDir;
 use tonic::Code;
 
-use super::{LONG, MODEL, NONE, STEP, path};
+use super::shared::{self, pair};
 use crate::support::{
     Server, http,
-    redis::Redis,
-    repository,
-    sequence::{Ask, Client, Wire, entry, infer, of_infer, serve_file, write},
+    sequence::{Ask, Client, Wire, infer, of_infer},
 };
 
-/// Serves all versions of a folder; the last is the default one.
-fn serve(folder: &TempDir, store: &str, flags: &[&str]) -> Server {
-    let config = folder.path().join("config.json");
-    let mut all = entry(MODEL, MODEL);
-    all["base_path"] = json!(folder.path());
-    all["model_version_policy"] = json!({"all": {}});
-    write(&config, &[all]);
-    serve_file(&config, &[&["--sequence_store", store][..], flags].concat())
+/// A step on a version of a model, or on the default one if it is 0.
+fn on(model: &str, version: i64) -> Ask {
+    Ask::new(model, 1.0).id(7).version(version)
 }
 
-/// A step on a version, or on the default one if it is 0.
-fn on(version: i64) -> Ask {
-    Ask::new(MODEL, 1.0).id(7).version(version)
+fn path(model: &str) -> String {
+    format!("/v1/models/{model}/sequences/7")
 }
 
 fn goes_on(server: &Server) {
+    const NAME: &str = "versions";
     let client = Client::connect(server);
+    let on = |version| on(NAME, version);
     let total = |ask: Ask| client.total(Wire::Raw, &ask);
     assert_eq!(total(on(1).start()), (7, 1.0));
     for (version, expected) in [(2, 2.0), (1, 3.0), (0, 4.0), (1, 5.0)] {
         assert_eq!(total(on(version)), (7, expected), "{version}");
     }
     // To read it, or to begin it again, on the default version takes nothing from the other one.
-    assert_eq!(http::get(server, &path(7)).status, 200);
+    assert_eq!(http::get(server, &path(NAME)).status, 200);
     assert_eq!(total(on(1)), (7, 6.0));
     let exists = "Sequence with provided ID already exists";
     let exists = Wire::Raw.error(Code::AlreadyExists, 409, exists);
@@ -43,13 +35,13 @@ fn goes_on(server: &Server) {
     assert_eq!(total(on(1).key("a")), (7, 7.0));
     assert_eq!(total(on(2).key("a")), (7, 7.0), "it is the same request");
     assert_eq!(total(on(1)), (7, 8.0));
-    let ended = http::send(server, "DELETE", &path(7), &[], b"");
+    let ended = http::send(server, "DELETE", &path(NAME), &[], b"");
     assert_eq!(ended.status, 204, "{}", ended.text());
     for version in [1, 2] {
         let refused = client.refused(Wire::Raw, &on(version));
         assert_eq!(refused, Wire::Raw.unknown(), "{version}");
     }
-    let begin = |version| Ask::new(MODEL, 1.0).start().key("b").version(version);
+    let begin = |version| Ask::new(NAME, 1.0).start().key("b").version(version);
     let (id, first) = total(begin(1));
     assert_eq!(first, 1.0);
     assert_eq!(total(begin(2)), (id, 1.0), "it is the same request");
@@ -58,41 +50,30 @@ fn goes_on(server: &Server) {
 
 #[test]
 fn a_sequence_goes_on_whichever_version_is_asked() {
-    let folder = repository::of(&[("1", MODEL), ("2", MODEL)]);
-    for flags in [&STEP[..], &LONG, &NONE] {
-        let store = repository::folder();
-        let store = format!("file://{}", store.path().display());
-        goes_on(&serve(&folder, &store, flags));
-    }
-    let Some(redis) = Redis::start(&[]) else {
-        return;
-    };
-    for flags in [&STEP[..], &LONG, &NONE] {
-        redis.ask::<()>("FLUSHALL");
-        goes_on(&serve(&folder, &redis.url(), flags));
+    for durability in ["step", "long", "none"] {
+        goes_on(shared::file(durability));
+        if let Some(pair) = pair(durability) {
+            goes_on(&pair.servers[0]);
+        }
     }
 }
 
 #[test]
 fn a_version_of_another_model_takes_nothing_away() {
-    let folder = repository::of(&[("1", MODEL), ("2", MODEL)]);
-    let file = folder.path().join("2/model.xml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}\n")).unwrap();
-    for flags in [&STEP[..], &LONG] {
-        let store = repository::folder();
-        let store = format!("file://{}", store.path().display());
-        let server = serve(&folder, &store, flags);
-        let client = Client::connect(&server);
+    const NAME: &str = "others";
+    let on = |version| on(NAME, version);
+    for durability in ["step", "long"] {
+        let server = shared::file(durability);
+        let client = Client::connect(server);
         assert_eq!(client.total(Wire::Raw, &on(1).start()), (7, 1.0));
         for (version, total) in [(2, 2.0), (0, 3.0)] {
             let refused = client.refused(Wire::Raw, &on(version));
             assert!(refused.starts_with("FailedPrecondition: "), "{refused}");
-            assert_eq!(http::get(&server, &path(7)).status, 412);
+            assert_eq!(http::get(server, &path(NAME)).status, 412);
             assert_eq!(client.total(Wire::Raw, &on(1)), (7, total));
         }
         // An end needs no state.
-        let ended = http::send(&server, "DELETE", &path(7), &[], b"");
+        let ended = http::send(server, "DELETE", &path(NAME), &[], b"");
         assert_eq!(ended.status, 204, "{}", ended.text());
         let refused = client.refused(Wire::Raw, &on(1));
         assert_eq!(refused, Wire::Raw.unknown());
@@ -102,12 +83,9 @@ fn a_version_of_another_model_takes_nothing_away() {
 #[test]
 fn steps_on_two_versions_at_once_are_counted_once_each() {
     const STEPS: u8 = 60;
-    let folder = repository::of(&[("1", MODEL), ("2", MODEL)]);
-    for flags in [&STEP[..], &LONG] {
-        let store = repository::folder();
-        let store = format!("file://{}", store.path().display());
-        let server = serve(&folder, &store, flags);
-        let client = Client::connect(&server);
+    let on = |version| on("turns", version);
+    for durability in ["step", "long"] {
+        let client = Client::connect(shared::file(durability));
         assert_eq!(client.total(Wire::Raw, &on(1).start()), (7, 1.0));
         let versions = (0..STEPS).map(|number| i64::from(1 + number % 2));
         let calls = versions.map(|version| client.tfs.grpc.call(infer(&on(version), true)));
