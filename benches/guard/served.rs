@@ -14,7 +14,8 @@ use ovms::{
         body::BodyLimits,
         grpc,
         guard::Gate,
-        rest::{HttpPort, Rest},
+        rest::Rest,
+        routes::HttpPort,
     },
     metrics::Metrics,
     openvino::{

@@ -1,4 +1,4 @@
-//! What paths of the HTTP ports have in common: which port has them, their methods, and answers for what is not there.
+//! Common parts of the paths of the HTTP ports: which port has them, their methods, and answers for what is not there.
 
 use axum::{
     handler::Handler,
