@@ -121,15 +121,9 @@ impl InferRequest {
             + size_of_val(&*self.inputs)
             + size_of_val(&*self.parameters)
             + size_of_val(&*self.outputs);
-        for InputTensor {
-            name,
-            datatype,
-            shape,
-            ..
-        } in &self.inputs
-        {
-            bytes += name.len() + size_of_val(&**shape);
-            if let Declared::Unknown(text) = datatype {
+        for input in &self.inputs {
+            bytes += input.name.len() + size_of_val(&*input.shape);
+            if let Declared::Unknown(text) = &input.datatype {
                 bytes += text.len();
             }
         }

@@ -12,7 +12,7 @@ use super::engine::Engine;
 use crate::{
     error::{Error, Result},
     metrics::{RequestRecord, Times},
-    openvino::SlotInput,
+    openvino::{SlotInput, Work},
     pipeline::{
         self, DecodingTrace, Pipeline, PipelineDefinition, PipelinePlan, PipelineWatch, Trace,
     },
@@ -54,7 +54,7 @@ impl OfPipeline {
             let decoding = DecodingTrace::begin(&info, &request)?;
             Some(Box::new((trace, decoding)))
         });
-        let (inputs, wanted) = self
+        let Work { inputs, wanted } = self
             .pipeline
             .decoding
             .validate(&info, request, call)

@@ -14,7 +14,7 @@ use crate::{
         keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest},
         stateful::{LiveState, Selection, explain},
     },
-    openvino::SlotInput,
+    openvino::Work,
     quota::CountedClient,
     request::InferRequest,
     sequence::{Begun, SequenceCommand, SequenceRefusal},
@@ -25,12 +25,8 @@ use crate::{
 /// Maximum number of look-ups for what a request can go on with.
 const MAX_ROUNDS: u32 = 1000;
 
-/// A validated request: its sequence, its idempotency key, inputs, and wanted outputs.
-pub(super) type Validated = (
-    SequenceCommand,
-    Option<String>,
-    (Vec<SlotInput>, Vec<usize>),
-);
+/// A validated request with its sequence and its idempotency key.
+pub(super) type Validated = (SequenceCommand, Option<String>, Work);
 
 /// Turn of a request, or the wait for it.
 type Joined = Begun<Arc<Loaded>, LiveState>;

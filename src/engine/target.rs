@@ -14,7 +14,7 @@ use crate::{
         Loaded, Model, Version,
         stateful::{self, LiveState, Selection},
     },
-    openvino::SlotInput,
+    openvino::Work,
     pipeline::Trace,
     quota::{ClientPlace, CountedClient, RequestOwner},
     request::{InferRequest, InferResponse, InputTensor, Priority},
@@ -231,18 +231,14 @@ impl Target {
         let mut answer = answer.inspect_err(|error| match &self.found {
             Found::Graph(_) if graph::is_within(error) => call.broke(error),
             _ => call.failed(error),
-        });
-        if let Ok(answer) = &mut answer {
-            answer.texts = texts;
-        }
-        match regions {
-            None => answer,
-            Some(regions) => {
-                let written = Box::pin(regions::write_outputs(regions, answer?)).await;
-                let written = written.inspect_err(|error| call.failed(error));
-                written.inspect(|_| call.written())
-            }
-        }
+        })?;
+        answer.texts = texts;
+        let Some(regions) = regions else {
+            return Ok(answer);
+        };
+        let written = Box::pin(regions::write_outputs(regions, answer)).await;
+        let written = written.inspect_err(|error| call.failed(error));
+        written.inspect(|_| call.written())
     }
 
     /// Returns what a sequence runs on, if that is anything else than what was found by name.
@@ -445,10 +441,10 @@ impl Site {
         &self,
         request: &InferRequest,
         call: &RequestRecord,
-    ) -> Result<(Vec<SlotInput>, Vec<usize>)> {
-        self.loaded
-            .validate(&self.loaded.info, request.clone(), call)
-            .await
+    ) -> Result<Work> {
+        let loaded = &self.loaded;
+        let request = request.clone();
+        loaded.decoding.validate(&loaded.info, request, call).await
     }
 }
 

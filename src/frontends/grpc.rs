@@ -1,7 +1,6 @@
 //! The gRPC side: KServe, health and reflection behind one service.
 
 use std::{
-    convert::Infallible,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -127,19 +126,6 @@ pub struct GrpcService {
     line: Line,
 }
 
-impl hyper::service::Service<Request<Received>> for GrpcService {
-    type Response = Response<GrpcBody>;
-    type Error = Infallible;
-    type Future = Answer;
-
-    fn call(&self, request: Request<Received>) -> Self::Future {
-        match self.gate.unguarded() {
-            Some(engine) => self.answer(engine, request),
-            None => self.guarded(request),
-        }
-    }
-}
-
 impl GrpcService {
     /// Returns the service for another connection, whose client may have a certificate with these names.
     pub(crate) fn connected(&self, peer: Peer, names: Vec<String>) -> Self {
@@ -160,6 +146,18 @@ impl GrpcService {
         &self.intake.budget
     }
 
+    /// Answers a call of the connection.
+    // Opaque, since of a future with an `Answer` in it the compiler does not see that it is `Send`.
+    pub(crate) fn call(
+        &self,
+        request: Request<Received>,
+    ) -> impl Future<Output = Response<GrpcBody>> + Send + use<> {
+        match self.gate.unguarded() {
+            Some(engine) => self.answer(engine, request),
+            None => self.guarded(request),
+        }
+    }
+
     /// Answers a call if the rule of its method lets it pass.
     fn guarded(&self, mut request: Request<Received>) -> Answer {
         let rule = of_method(request.uri().path());
@@ -176,9 +174,9 @@ impl GrpcService {
                     return answer;
                 };
                 Box::pin(async move {
-                    let answer = answer.await?;
+                    let answer = answer.await;
                     recording.end(Outcome::of_call(answer.headers())).await;
-                    Ok(answer)
+                    answer
                 })
             }
             Err(mut refusal) => {
@@ -188,7 +186,7 @@ impl GrpcService {
                     None => now(answer),
                     Some(due) => Box::pin(async move {
                         due.await;
-                        Ok(answer)
+                        answer
                     }),
                 }
             }
@@ -219,7 +217,7 @@ impl GrpcService {
             return self.other(&engine, request);
         };
         match answer {
-            Some(answer) => Box::pin(answer.map(|response| Ok(response.map(GrpcBody::Left)))),
+            Some(answer) => Box::pin(answer.map(|response| response.map(GrpcBody::Left))),
             None => now(Status::unimplemented("").into_http().map(GrpcBody::Left)),
         }
     }
@@ -230,7 +228,7 @@ impl GrpcService {
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
         let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
-        let call = call.map(|response| Ok(response.map(GrpcBody::Left)));
+        let call = call.map(|answer| unary::response(answer).map(GrpcBody::Left));
         Box::pin(ListedCall { call, arrival })
     }
 
@@ -265,14 +263,14 @@ impl GrpcService {
         };
         let answer = self.others.clone().call(Request::from_parts(parts, body));
         Box::pin(async move {
-            let answer = answer.await?;
-            Ok(answer.map(|body| {
+            let Ok(answer) = answer.await;
+            answer.map(|body| {
                 let body = body.map_frame(move |frame| {
                     let _ = &held;
                     frame
                 });
                 GrpcBody::Right(tonic::body::Body::new(body))
-            }))
+            })
         })
     }
 }
@@ -323,11 +321,11 @@ impl<F: Future> Future for ListedCall<F> {
 
 /// Answers at once.
 fn now(response: Response<GrpcBody>) -> Answer {
-    Box::pin(std::future::ready(Ok(response)))
+    Box::pin(std::future::ready(response))
 }
 
 /// An answer to come.
-type Answer = BoxFuture<'static, Result<Response<GrpcBody>, Infallible>>;
+type Answer = BoxFuture<'static, Response<GrpcBody>>;
 
 /// The body of an answer, from either path.
 pub type GrpcBody = http_body_util::Either<UnaryBody, tonic::body::Body>;

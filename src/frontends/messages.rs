@@ -153,7 +153,23 @@ where
 
     /// Reads the message behind its head.
     async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
-        let charge = self.intake.budget.charge(OVERHEAD)?;
+        let mut charge = self.intake.budget.charge(OVERHEAD)?;
+        let bytes = if (1..=self.rest.len()).contains(&length) {
+            // Most have come in one piece, which is not copied.
+            charge.add(length)?;
+            charge.keep(self.rest.split_to(length))
+        } else {
+            self.gather(charge, length).await?
+        };
+        if is_compressed {
+            let intake = &self.intake;
+            return Ok(expand(bytes, intake.message_size, &intake.budget).await?);
+        }
+        Ok(bytes)
+    }
+
+    /// Puts a message together as it comes.
+    async fn gather(&mut self, charge: Charge, length: usize) -> Result<Bytes, Status> {
         let mut gather = Gather::new(charge, length);
         let mut turn_end = MAX_TURN;
         loop {
@@ -169,21 +185,16 @@ where
             }
             self.rest = self.piece().await?.ok_or_else(incomplete)?;
         }
-        let bytes = gather.finish()?;
-        if is_compressed {
-            let intake = &self.intake;
-            return Ok(expand(bytes, intake.message_size, &intake.budget).await?);
-        }
-        Ok(bytes)
+        Ok(gather.finish()?)
     }
 
-    /// Reads the one message of a call.
+    /// Reads the one message of a call of this path.
     ///
     /// # Errors
     ///
     /// Fails if there is none or more than one, if it is cut short, too large, or stops coming, and if the
     /// budget has no room for it.
-    pub(super) async fn only(&mut self, name: &str) -> Result<Bytes, Status> {
+    pub(super) async fn only(&mut self, path: &str) -> Result<Bytes, Status> {
         let (is_compressed, length) = self.head().await?;
         let message = self.contents(is_compressed, length).await?;
         // Known without asking in nearly all cases.
@@ -197,7 +208,8 @@ where
             return Ok(message);
         }
         Err(Status::internal(format!(
-            "a call of {name} takes one message, and another one followed"
+            "a call of {} takes one message, and another one followed",
+            name(path)
         )))
     }
 
@@ -240,6 +252,11 @@ where
         // Never closed.
         room.acquire_many_owned(units).await.ok()
     }
+}
+
+/// Returns the method of a path.
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// The header with the compression of messages.

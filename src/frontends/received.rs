@@ -57,16 +57,14 @@ impl Unread {
         })
     }
 
-    /// Counts what has come for streams, each piece as [`held`].
-    pub fn received(&self, bytes: usize) {
-        self.received.fetch_add(bytes, Ordering::Relaxed);
-        self.settle();
-    }
-
-    /// Takes off all that has come for a stream, which is over.
-    pub fn ended(&self, bytes: usize) {
-        self.received.fetch_sub(bytes, Ordering::Relaxed);
-        self.settle();
+    /// Notes how much has come for the streams that are open, each piece as [`held`]. The task of the connection alone
+    /// does so.
+    pub fn holds(&self, bytes: usize) {
+        if self.received.load(Ordering::Relaxed) != bytes {
+            // A store could come after the look at the charge.
+            self.received.swap(bytes, Ordering::AcqRel);
+            self.settle();
+        }
     }
 
     /// Returns whether more may come: a little always may, and more while the budget lasts. So may the rest of
@@ -225,12 +223,12 @@ mod tests {
         let budget = Budget::new(MIB);
         let unread = Unread::new(&budget);
         let read = ReadBytes::new(&unread);
-        unread.received(FREE);
+        unread.holds(FREE);
         assert_eq!(budget.charged(), 0);
-        unread.received(1000);
+        unread.holds(FREE + 1000);
         assert_eq!(budget.charged(), FREE + 1000);
         assert!(unread.may_receive(0));
-        unread.received(MIB);
+        unread.holds(FREE + 1000 + MIB);
         assert!(!unread.may_receive(0), "the budget is used up");
         read.add(MIB);
         assert!(unread.may_receive(0));
@@ -246,15 +244,15 @@ mod tests {
         let budget = Budget::new(MIB);
         let unread = Unread::new(&budget);
         let read = ReadBytes::new(&unread);
-        unread.received(3 * MIB);
+        unread.holds(3 * MIB);
         read.add(MIB);
         assert_eq!(budget.charged(), 2 * MIB);
         // Of one stream all was read, of the other nothing.
-        unread.ended(2 * MIB);
+        unread.holds(MIB);
         assert_eq!(budget.charged(), 0);
         drop(read);
         assert_eq!(budget.charged(), MIB, "until the stream is over as well");
-        unread.ended(MIB);
+        unread.holds(0);
         assert_eq!(budget.charged(), 0);
     }
 
@@ -263,9 +261,9 @@ mod tests {
         let budget = Budget::new(MIB);
         let _others = budget.take(2 * MIB);
         let unread = Unread::new(&budget);
-        unread.received(FREE);
+        unread.holds(FREE);
         assert!(unread.may_receive(0));
-        unread.received(MIB);
+        unread.holds(FREE + MIB);
         assert!(!unread.may_receive(0));
         assert!(unread.may_receive(MIB));
     }

@@ -14,7 +14,6 @@ use std::{
 
 use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::FutureExt;
 use hyper::body::{Body, Frame, SizeHint};
 use prost::{
     Message,
@@ -127,14 +126,14 @@ pub(super) fn call<C: Unary>(
     intake: BodyLimits,
     request: Request<Received>,
     arrival: Arc<Arrival>,
-) -> impl Future<Output = Response<UnaryBody>> + Send {
+) -> impl Future<Output = Result<UnaryBody, Status>> + Send {
     let limit = deadline::of_headers(request.headers());
     let key = IdempotencyKey::of(request.headers());
     let priority = priority::of_headers(request.headers());
     let reader = Reader::new(request, &intake);
     let answer = async move {
         let mut reader = reader?;
-        let message = reader.only(name(C::PATH)).await?;
+        let message = reader.only(C::PATH).await?;
         let (charge, extensions) = reader.into_parts();
         arrival.received();
         let size = message.len();
@@ -165,7 +164,7 @@ pub(super) fn call<C: Unary>(
         })
         .await
     };
-    deadline::within(limit, answer).map(response)
+    deadline::within(limit, answer)
 }
 
 /// Answers a call whose message is small, and whose answer is known at once.
@@ -183,7 +182,7 @@ where
     let intake = intake.of_query();
     let answer = async {
         let mut reader = Reader::new(request, &intake)?;
-        let message = reader.only(name(uri.path())).await?;
+        let message = reader.only(uri.path()).await?;
         let (mut charge, _) = reader.into_parts();
         charge.add(message.len() * MAX_QUERY_WEIGHT)?;
         let message = Q::decode(message).map_err(|error| Status::internal(error.to_string()))?;
@@ -203,19 +202,14 @@ where
     let message = async {
         let uri = request.uri().clone();
         let mut reader = Reader::new(request, &intake)?;
-        let message = reader.only(name(uri.path())).await?;
+        let message = reader.only(uri.path()).await?;
         Q::decode(message).map_err(|error| Status::internal(error.to_string()))
     };
     deadline::within(limit, message).await.ok()
 }
 
-/// Returns the method of a path.
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
 /// Makes the answer of a call, good or not.
-fn response(answer: Result<UnaryBody, Status>) -> Response<UnaryBody> {
+pub(super) fn response(answer: Result<UnaryBody, Status>) -> Response<UnaryBody> {
     match answer {
         Ok(body) => success(body),
         Err(status) => status.into_http(),

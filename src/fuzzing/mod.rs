@@ -186,7 +186,7 @@ pub(crate) fn check_tensors(info: &ServableInfo, request: InferRequest) {
     use crate::{model::check, tensor::images::PixelLimit};
     let budget = Budget::new(BUDGET);
     match check::check(info, request, PixelLimit(1 << 12), &budget) {
-        Ok((inputs, _)) => assert_eq!(inputs.len(), info.inputs.len()),
+        Ok(work) => assert_eq!(work.inputs.len(), info.inputs.len()),
         Err(error) => check_error(&error),
     }
     assert_eq!(budget.charged(), 0);

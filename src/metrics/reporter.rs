@@ -399,20 +399,20 @@ impl From<Instant> for RunEnd {
 
 impl Times {
     /// Takes the times of a run that begins now, for which a slot was asked before.
-    pub(crate) fn begun(call: &RequestRecord, asked: Instant, started: Instant) -> Self {
+    pub(crate) fn begun(
+        call: &RequestRecord,
+        asked: Instant,
+        started: Instant,
+        rows: usize,
+    ) -> Self {
         Self {
             prepared: call.elapsed(asked),
             waited: started - asked,
             started,
             ended: started,
-            rows: 1,
+            rows,
             batch: 0,
         }
-    }
-
-    /// Gives it the number of its rows.
-    pub(crate) fn of_rows(self, rows: usize) -> Self {
-        Self { rows, ..self }
     }
 
     /// Returns its end.
@@ -568,15 +568,14 @@ impl RequestRecord {
     }
 
     /// Counts a run for a node of a pipeline as a success; it is no request that somebody waits for.
-    pub(crate) fn ran_node(&self, ran: RunEnd) {
+    pub(crate) fn ran_node(&self, end: RunEnd) {
         self.answered.store(true, Relaxed);
-        let RunEnd { at: ran, rows, .. } = ran;
         let shard = self.reporter.cells.own();
-        shard.count_rows(rows);
+        shard.count_rows(end.rows);
         let place = place(self.origin);
         shard.success[place].fetch_add(1, Relaxed);
         // Not among the times of requests, of which the page has a histogram.
-        cells::add(&shard.nodes_ns, self.elapsed(ran));
+        cells::add(&shard.nodes_ns, self.elapsed(end.at));
     }
 
     /// Notes why the request has failed, if the reason is within the server: that is nothing a client
@@ -621,11 +620,6 @@ impl RequestRecord {
             self.ran_node(end);
             return;
         }
-        let RunEnd {
-            at: ran,
-            rows,
-            batch,
-        } = end;
         self.answered.store(true, Relaxed);
         let now = Instant::now();
         let took = self.elapsed(now);
@@ -633,12 +627,12 @@ impl RequestRecord {
         let shard = self.reporter.cells.own();
         shard.success[place].fetch_add(1, Relaxed);
         cells::add(&shard.success_ns[place], took);
-        let finished = now.saturating_duration_since(ran);
+        let finished = now.saturating_duration_since(end.at);
         cells::add(&shard.finish_ns, finished);
-        shard.count_rows(rows);
-        let size = if batch > 0 { batch } else { rows };
+        shard.count_rows(end.rows);
+        let size = if end.batch > 0 { end.batch } else { end.rows };
         // Requests of a row that were alone are what is left of all.
-        if batch > 0 || rows > 1 {
+        if end.batch > 0 || end.rows > 1 {
             self.reporter.batches.finished(size, finished);
         }
         if self.reporter.families.has(Family::RequestTime) {

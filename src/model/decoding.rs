@@ -10,12 +10,9 @@ use super::{
     overloaded,
 };
 use crate::{
-    budget::Budget, error::Result, metrics::RequestRecord, openvino::SlotInput,
-    request::InferRequest, servable::ServableInfo, task, tensor::images::PixelLimit,
+    budget::Budget, error::Result, metrics::RequestRecord, openvino::Work, request::InferRequest,
+    servable::ServableInfo, task, tensor::images::PixelLimit,
 };
-
-/// Inputs for a slot, and the places of the wanted outputs.
-pub(crate) type Validated = Result<(Vec<SlotInput>, Vec<usize>)>;
 
 /// The bounds of one model version or pipeline. A decoded image takes much more memory than its file, so that
 /// no more requests are decoded at once than there are cores, and the others wait in turn.
@@ -48,7 +45,7 @@ impl Decoding {
         info: &'a ServableInfo,
         request: InferRequest,
         call: &'a RequestRecord,
-    ) -> Either<Ready<Validated>, BoxFuture<'a, Validated>> {
+    ) -> Either<Ready<Result<Work>>, BoxFuture<'a, Result<Work>>> {
         if is_slow(info, &request) {
             Either::Right(Box::pin(self.decode(info, request, call)))
         } else {
@@ -67,7 +64,7 @@ impl Decoding {
         info: &ServableInfo,
         request: InferRequest,
         call: &RequestRecord,
-    ) -> Validated {
+    ) -> Result<Work> {
         let limit = self.limit;
         let turn = self.turn().await?;
         let info = info.clone();

@@ -2,14 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{decoding::Validated, loaded::Loaded, overloaded, resize, version::Version};
+use super::{loaded::Loaded, overloaded, resize, version::Version};
 use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, ErrorKind, Result, chain},
     metrics::{RequestRecord, RunEnd, Times},
-    openvino::{Hold, RunError, SlotError, SlotInput, SlotQueue, Work},
+    openvino::{Hold, RunError, SlotError, SlotQueue, Work},
     request::InferRequest,
-    servable::ServableInfo,
     task,
     tensor::{Tensor, TensorMap, strings},
 };
@@ -28,51 +27,49 @@ impl Version {
         request: InferRequest,
         call: &RequestRecord,
     ) -> Result<(TensorMap, RunEnd)> {
-        match resize::asked(loaded, &request) {
+        let resized;
+        let (loaded, work) = match resize::asked(loaded, &request) {
             None => {
-                let (inputs, wanted) = loaded.validate(&loaded.info, request, call).await?;
-                self.run(loaded, inputs, wanted, call).await
+                let validated = loaded.decoding.validate(&loaded.info, request, call);
+                (loaded, validated.await?)
             }
             // In a box, so that requests to other models do not carry room for it.
-            Some(_) => Box::pin(self.infer_resized(loaded, request, call)).await,
-        }
+            Some(_) => {
+                let (fit, work) = Box::pin(self.fitted(loaded, request, call)).await?;
+                resized = fit;
+                (&resized, work)
+            }
+        };
+        let ports = work.wanted.clone();
+        let run = self.run_ports(loaded, work, call, SlotQueue::Bounded);
+        let (outputs, times) = run.await?;
+        Ok((loaded.named(ports, outputs).await?, times.end()))
     }
 
-    async fn infer_resized(
+    /// Validates a request for what is loaded for its shapes, which is loaded first if there is no such thing.
+    async fn fitted(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
         request: InferRequest,
         call: &RequestRecord,
-    ) -> Result<(TensorMap, RunEnd)> {
+    ) -> Result<(Arc<Loaded>, Work)> {
         let mut loaded = Arc::clone(loaded);
         loop {
             let Some((info, asked)) = resize::asked(&loaded, &request) else {
-                let (inputs, wanted) = loaded.validate(&loaded.info, request, call).await?;
-                return self.run(&loaded, inputs, wanted, call).await;
+                let validated = loaded.decoding.validate(&loaded.info, request, call);
+                let work = validated.await?;
+                return Ok((loaded, work));
             };
             // Validated as if it were loaded: a request that does not fit itself loads nothing.
-            let (inputs, wanted) = loaded.validate(&info, request.clone(), call).await?;
+            let validated = loaded.decoding.validate(&info, request.clone(), call);
+            let work = validated.await?;
             let resized = self.resize(&asked).await?;
             if resize::is_same_but_for_shapes(&info, &resized.info) {
-                return self.run(&resized, inputs, wanted, call).await;
+                return Ok((resized, work));
             }
             // Another model is there by now, so the request is validated again.
             loaded = resized;
         }
-    }
-
-    /// Runs a validated request.
-    async fn run(
-        self: &Arc<Self>,
-        loaded: &Arc<Loaded>,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
-        call: &RequestRecord,
-    ) -> Result<(TensorMap, RunEnd)> {
-        let ports = wanted.clone();
-        let run = self.run_ports(loaded, inputs, wanted, call, SlotQueue::Bounded);
-        let (outputs, times) = run.await?;
-        Ok((loaded.named(ports, outputs).await?, times.end()))
     }
 
     /// Runs validated inputs, and returns the outputs as they are, by port; once more if a failed
@@ -80,19 +77,18 @@ impl Version {
     pub(crate) async fn run_ports(
         self: &Arc<Self>,
         loaded: &Arc<Loaded>,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
+        work: Work,
         call: &RequestRecord,
         queue: SlotQueue,
     ) -> Result<(Vec<Tensor>, Times)> {
-        let failed = match loaded.run(inputs, wanted, (), call, queue).await {
+        let failed = match loaded.run(work, (), call, queue).await {
             Ok(done) => return Ok(done),
             Err(failed) => failed,
         };
         // In a box, so that requests that succeed do not carry room for it.
         let repeated = Box::pin(async {
-            let (fresh, Work { inputs, wanted }) = self.recover(loaded, failed).await?;
-            let ran = fresh.run(inputs, wanted, (), call, queue).await;
+            let (fresh, work) = self.recover(loaded, failed).await?;
+            let ran = fresh.run(work, (), call, queue).await;
             self.tend(&fresh);
             ran
         });
@@ -114,22 +110,11 @@ impl Loaded {
         error.logged()
     }
 
-    /// Validates a request, away from the async workers if that takes time.
-    pub(crate) fn validate<'a>(
-        &'a self,
-        info: &'a ServableInfo,
-        request: InferRequest,
-        call: &'a RequestRecord,
-    ) -> impl Future<Output = Validated> + Send + 'a {
-        self.decoding.validate(info, request, call)
-    }
-
     /// Runs validated inputs, and returns the outputs as they are, by port; `hold` lives until the run
     /// has ended, even if nobody waits for it any more.
     pub(crate) async fn run(
         &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
+        work: Work,
         hold: impl Hold,
         call: &RequestRecord,
         queue: SlotQueue,
@@ -137,7 +122,7 @@ impl Loaded {
         let budget = call.budget(self.decoding.budget());
         // What the outputs take is known before the run, where shapes show it.
         let expected = budget.charge(self.fixed_outputs).map_err(Failed::Outputs)?;
-        let ran = self.runner.infer(inputs, wanted, hold, call, queue).await;
+        let ran = self.runner.infer(work, hold, call, queue).await;
         let (outputs, times) = ran.map_err(Failed::Run)?;
         drop(expected);
         let outputs = self.charged(outputs, budget).map_err(Failed::Outputs)?;

@@ -79,7 +79,7 @@ pub struct Loaded {
     pub(super) runner: openvino::Runner,
     /// The variables, if states of sequences are tensors.
     pub(super) variables: Option<SavedVariables>,
-    pub(super) decoding: Decoding,
+    pub(crate) decoding: Decoding,
     /// Bytes of the outputs whose shapes are fixed, all together.
     pub(super) fixed_outputs: usize,
 }

@@ -6,7 +6,7 @@ use super::{keeper::Ownership, loaded::Loaded, overloaded};
 use crate::{
     error::{Error, ErrorKind, Result},
     metrics::{RequestRecord, RunEnd},
-    openvino::{Hold, LoadOptions, SequenceState, SlotInput, SlotQueue, StateMode},
+    openvino::{Hold, LoadOptions, SequenceState, SlotQueue, StateMode, Work},
     quota::ClientPlace,
     request::InferRequest,
     sequence::{Begun, SEQUENCE_ID, SequenceGuard, SequenceRefusal, Sequences},
@@ -91,7 +91,7 @@ impl Selection {
 /// Fails if the sequence ends before, no infer request comes free, or the runtime fails.
 pub(crate) async fn run(
     begun: Begun<Arc<Loaded>, LiveState>,
-    (inputs, mut wanted): (Vec<SlotInput>, Vec<usize>),
+    mut work: Work,
     (selection, place): (Selection, Option<ClientPlace>),
     call: &RequestRecord,
 ) -> Result<(TensorMap, u64, RunEnd)> {
@@ -99,15 +99,15 @@ pub(crate) async fn run(
     let id = turn.id();
     let loaded = Arc::clone(turn.instance());
     if selection.alone {
-        wanted.clear();
+        work.wanted.clear();
     }
     let held = Held {
         turn,
         place,
         spent: None,
     };
-    let ports = wanted.clone();
-    let run = loaded.run(inputs, wanted, held, call, SlotQueue::Bounded);
+    let ports = work.wanted.clone();
+    let run = loaded.run(work, held, call, SlotQueue::Bounded);
     let (outputs, times) = run.await.map_err(|failed| {
         let ran = failed.broke_off();
         let error = loaded.explain(failed);

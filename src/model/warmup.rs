@@ -10,7 +10,7 @@ use crate::{
     config::{Warmup, WarmupData},
     error::{Error, Result},
     metrics::RequestRecord,
-    openvino::{SlotInput, SlotQueue},
+    openvino::{SlotInput, SlotQueue, Work},
     servable::TensorInfo,
     task,
     tensor::{DataType, Dim, ShapeText, Tensor, TensorError, byte_size, elements, npy},
@@ -30,17 +30,12 @@ pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<()> {
     for warmup in warmups {
         let (infos, from) = (loaded.info.inputs.clone(), warmup.clone());
         let inputs = task::blocking("read warm-up", move || inputs(&infos, &from)).await?;
-        let wanted: Vec<usize> = loaded.info.outputs.iter().map(|info| info.port).collect();
+        let wanted = loaded.info.outputs.iter().map(|info| info.port).collect();
+        let work = Work { inputs, wanted };
         for _ in 0..warmup.count {
             loaded
                 .runner
-                .infer(
-                    inputs.clone(),
-                    wanted.clone(),
-                    (),
-                    &call,
-                    SlotQueue::Bounded,
-                )
+                .infer(work.clone(), (), &call, SlotQueue::Bounded)
                 .await
                 .map_err(|error| {
                     Error::internal("warm-up: the inference failed").with_source(error)

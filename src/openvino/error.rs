@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 use openvino::InferenceError;
 
-use super::{runtime_error::OpenVinoError, slot::SlotError};
+use super::{runtime_error::OpenVinoError, slot_error::SlotError};
 use crate::error::Error;
 
 /// Errors of loading a model.

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::{
     guard::Guard,
     run::{RunError, Work},
-    slot::SlotError,
+    slot_error::SlotError,
 };
 use crate::tensor::Tensor;
 

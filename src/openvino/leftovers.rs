@@ -11,7 +11,7 @@ use super::{
     describe::Described,
     ffi::InferRequest,
     limit::{Limit, infer_for, infer_within},
-    slot::{INFER, SlotError, runtime},
+    slot_error::{INFER, SlotError, runtime},
 };
 use crate::tensor::DataType;
 

@@ -6,7 +6,7 @@ use openvino::InferenceErrorKind;
 
 use super::{
     ffi::InferRequest,
-    slot::{INFER, SlotError, runtime},
+    slot_error::{INFER, SlotError, runtime},
 };
 
 /// Maximum time that a cancelled inference may take to end.

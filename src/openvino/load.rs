@@ -1,34 +1,26 @@
 //! From a model file to a compiled model with its slots.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{borrow::Cow, sync::Arc};
 
 use openvino::{PropertyKey, RwPropertyKey};
 
 use super::{
     batch::{
-        BatchMemory, BatchOutcome, BatchRules,
+        BatchMemory, BatchRules,
         ready::{self, Loading},
     },
     cache, cores,
     describe::{self, Described},
     device,
     error::ModelLoadError,
-    ffi::{CompiledModel, Core, Model, Side},
+    ffi::{CompiledModel, Core, Side},
     guard::Guard,
     health::Nature,
     loader, low_latency,
-    names::TensorNames,
+    model_file::{self, Load},
     options::{Batching, LoadOptions, StateMode},
     prepare::{self, Prepared},
     run::Runner,
-    runtime_error::OpenVinoError,
     slot::Slot,
     state::{
         Maker, SavedVariables,
@@ -39,38 +31,11 @@ use super::{
 use crate::{
     error::{Error, chain},
     servable::ServableInfo,
-    tensor::{DataType, Layout},
+    tensor::DataType,
 };
 
 /// Maximum number of infer requests that a model may ask for.
 pub const MAX_NIREQ: u32 = 100_000;
-
-/// A model to load.
-#[derive(Debug, Clone, Copy)]
-pub struct Load<'a> {
-    /// The servable's name, for thread names.
-    pub name: &'a str,
-    /// The model file, or the folder of formats that are one.
-    pub model: &'a Path,
-    /// The second file of formats that have two.
-    pub weights: Option<&'a Path>,
-    /// Options of the load.
-    pub options: &'a LoadOptions,
-    /// The names that clients use.
-    pub names: &'a TensorNames,
-    /// The layouts that the model file gives, by the model's own names.
-    pub layouts: &'a BTreeMap<String, Layout>,
-    /// The shapes that a request asks for, by the names and in the layouts that clients use; only
-    /// those of inputs whose shape or batch is `auto` count.
-    ///
-    /// They are to be those of a request whose data is as large, since memory is set aside for
-    /// them.
-    pub asked: &'a [(String, Vec<usize>)],
-    /// Keeps the model as read, to try the shapes of requests on from now on.
-    pub guarded: bool,
-    /// Batches of the load whose place it takes, which are not measured again; `None` for a load of its own.
-    pub batches: Option<&'a BatchOutcome>,
-}
 
 /// A model that is ready to run.
 pub struct Compiled {
@@ -139,8 +104,8 @@ fn options(options: &LoadOptions) -> Result<Cow<'_, LoadOptions>, ModelLoadError
 /// Reads a model and does everything to it that comes before it is compiled.
 fn prepared<'a>(core: &mut Core, load: &Load<'a>) -> Result<Prepared<'a>, ModelLoadError> {
     let model = match load.options.low_latency {
-        true => low_latency::read(core, load, read)?,
-        false => read(core, load)?,
+        true => low_latency::read(core, load, model_file::read)?,
+        false => model_file::read(core, load)?,
     };
     prepare::prepare(model, load, [0; 2])
 }
@@ -156,7 +121,7 @@ fn ready<'a>(
             ready::is_off(load, "state_mode is requests");
         }
         let prepared = prepared(core, load)?;
-        let compiled = compile(core, &prepared.model, load.options)?;
+        let compiled = model_file::compile(core, &prepared.model, load.options)?;
         Ok((prepared, compiled, None))
     };
     if !load.options.stateful || load.options.state_mode == StateMode::Requests {
@@ -304,85 +269,6 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
         variables,
         from_cache,
     })
-}
-
-/// Reads the model file.
-pub(super) fn read(core: &mut Core, load: &Load<'_>) -> Result<Model, ModelLoadError> {
-    let fail = |path: &Path, source| ModelLoadError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    // The C interface takes texts, without zero characters.
-    let text = |path| match Path::to_str(path) {
-        Some(text) if !text.contains('\0') => Ok(text),
-        _ => Err(fail(path, OpenVinoError::new("the path is not UTF-8"))),
-    };
-    let weights = load.weights.map(text).transpose()?;
-    core.read_model_from_file(text(load.model)?, weights.unwrap_or_default())
-        .map_err(|error| unread(load, error.into()))
-}
-
-/// Explains why the runtime does not read a model: it says the same of a file that it may not open as
-/// of one that is broken.
-fn unread(load: &Load<'_>, source: OpenVinoError) -> ModelLoadError {
-    let mut files = files(load.model).chain(load.weights.map(Path::to_owned));
-    if let Some((source, path)) = files.find_map(|path| Some((opened(&path).err()?, path))) {
-        return ModelLoadError::Unreadable { path, source };
-    }
-    let path = load.model.to_owned();
-    if let Some(weights) = source.stored_file().map(|file| path.with_file_name(file))
-        && let Err(source) = opened(&weights)
-    {
-        return ModelLoadError::Weights {
-            model: path,
-            path: weights,
-            source,
-        };
-    }
-    let operators = source.operators();
-    if operators.is_empty() {
-        ModelLoadError::Read { path, source }
-    } else {
-        ModelLoadError::Operators {
-            path,
-            operators,
-            source,
-        }
-    }
-}
-
-/// Returns the files that a model is read from: of a `SavedModel` those in its folder.
-pub(super) fn files(model: &Path) -> impl Iterator<Item = PathBuf> {
-    let (file, variables) = match model.is_dir() {
-        true => (
-            model.join("saved_model.pb"),
-            fs::read_dir(model.join("variables")).ok(),
-        ),
-        false => (model.to_owned(), None),
-    };
-    let variables = variables.into_iter().flatten().flatten();
-    std::iter::once(file).chain(variables.map(|entry| entry.path()))
-}
-
-/// Opens a file, as the runtime does; what is no plain file is left alone, since that may take forever.
-fn opened(path: &Path) -> io::Result<()> {
-    match fs::metadata(path)?.is_file() {
-        true => File::open(path).map(drop),
-        false => Ok(()),
-    }
-}
-
-pub(super) fn compile(
-    core: &mut Core,
-    model: &Model,
-    options: &LoadOptions,
-) -> Result<CompiledModel, ModelLoadError> {
-    core.compile_model(model, &options.device)
-        .map_err(|error| ModelLoadError::Compile {
-            device: options.device.clone(),
-            known: device::available(core),
-            source: error.into(),
-        })
 }
 
 /// Returns the number of infer requests of a model with batches, of so many without: what waits behind the inference of

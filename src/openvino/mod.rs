@@ -1,6 +1,6 @@
 //! The OpenVINO runtime: the only folder that names the `openvino` crate.
 //!
-//! [`ffi`] owns the runtime's objects, [`runtime`] finds and opens the shared library, [`load`] turns a model file into a [`Compiled`]
+//! [`ffi`] owns the runtime's objects, [`runtime`] finds and opens the shared library, [`load`] turns a [`model_file`] into a [`Compiled`]
 //! model with the configured names, shapes and layouts, [`cores`] keeps runtimes for the next load,
 //! [`loader`] schedules threads that load, [`binding`] is about the processors of inference
 //! threads, [`slot`] runs one infer request,
@@ -27,6 +27,7 @@ mod limit;
 mod load;
 mod loader;
 mod low_latency;
+mod model_file;
 mod names;
 mod options;
 mod pool;
@@ -37,6 +38,7 @@ pub mod runtime;
 mod runtime_error;
 mod shapes;
 mod slot;
+mod slot_error;
 mod slot_input;
 mod slot_output;
 mod state;
@@ -51,7 +53,8 @@ pub use cache::check as check_cache;
 pub use error::ModelLoadError;
 pub use guard::Guard;
 pub use health::Health;
-pub use load::{Compiled, Inspected, Load, MAX_NIREQ, inspect, load};
+pub use load::{Compiled, Inspected, MAX_NIREQ, inspect, load};
+pub use model_file::Load;
 pub use names::{Side, TensorNames};
 pub use options::{
     BatchOption, Batching, ColorFormat, Conversion, LayoutOption, LoadOptions, PerChannel,
@@ -60,6 +63,6 @@ pub use options::{
 pub use pool::{PoolError, SlotQueue, WaitingCount, WaitingPlace};
 pub use run::{RunError, Runner, Work};
 pub use runtime_error::OpenVinoError;
-pub use slot::SlotError;
+pub use slot_error::SlotError;
 pub use slot_input::{InputData, SlotInput};
 pub use state::{Hold, SavedVariables, SequenceState, xml_attribute};

@@ -179,22 +179,16 @@ impl<S> Pool<S> {
     /// Lends a slot without putting the task to sleep: one that is free, or comes free while the
     /// thread spins; none past others that wait if it is for waiting in turn.
     pub(super) fn lease_now(self: &Arc<Self>, strategy: SlotWait) -> Option<Lease<S>> {
-        let slot = self.take_now(strategy)?;
-        Some(self.lend(slot))
-    }
-
-    /// Takes a slot without putting the task to sleep.
-    fn take_now(&self, strategy: SlotWait) -> Option<S> {
         let limit = match strategy {
             // Those who sleep were here first.
             SlotWait::InTurn if self.waiting.get() > 0 => return None,
-            SlotWait::InTurn => return self.take(),
+            SlotWait::InTurn => return self.take().map(|slot| self.lend(slot)),
             SlotWait::Spin(limit) => limit,
         };
         let mut started = None;
         loop {
             if let Some(slot) = self.take() {
-                return Some(slot);
+                return Some(self.lend(slot));
             }
             if started.get_or_insert_with(Instant::now).elapsed() >= limit {
                 return None;

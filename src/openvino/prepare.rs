@@ -11,7 +11,7 @@ use super::{
     error::ModelLoadError,
     ffi::{Model, Preprocessor, Side},
     layouts,
-    load::Load,
+    model_file::Load,
     names::{self, Port},
     preprocessing, shapes,
 };

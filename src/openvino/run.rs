@@ -22,7 +22,8 @@ use super::{
     options::{LoadOptions, Placement},
     pool::{Lease, Pool, PoolError, Rank, SlotQueue, SlotWait},
     runtime_error::OpenVinoError,
-    slot::{Slot, SlotError},
+    slot::Slot,
+    slot_error::SlotError,
     slot_input::{SlotInput, rows_of},
     state::Hold,
     workers::{Answer, Run, Workers, failure},
@@ -75,7 +76,7 @@ pub enum RunError {
 }
 
 /// A request as slots take it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Work {
     /// The inputs.
     pub inputs: Vec<SlotInput>,
@@ -214,8 +215,7 @@ impl Runner {
     /// Fails if the queue is full or the runtime fails.
     pub async fn infer(
         &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
+        work: Work,
         mut hold: impl Hold,
         call: &RequestRecord,
         queue: SlotQueue,
@@ -223,15 +223,15 @@ impl Runner {
         let asked = Instant::now();
         if !self.health.is_sound() {
             if self.health.sends_away() {
-                return Err(RunError::Spoilt(None, Work { inputs, wanted }));
+                return Err(RunError::Spoilt(None, work));
             }
             if let Some(guard) = self.health.guard() {
-                Box::pin(guard.admit(&inputs)).await?;
+                Box::pin(guard.admit(&work.inputs)).await?;
             }
         }
         if self.in_place().is_none() {
             // In a box, as are waits, so that runs in place do not carry room for it.
-            let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
+            let run = self.run_on_worker(work, hold, call, queue, asked);
             return Box::pin(run).await;
         }
         let short = self.placement == Placement::InPlace
@@ -244,23 +244,21 @@ impl Runner {
             SlotWait::InTurn
         };
         let lease = match self.pool.lease_now(strategy) {
-            Some(lease) => Ok(lease),
+            Some(lease) => lease,
             // What waits may be taken along by others.
             None if self.workers.batches().is_some() => {
-                let run = self.run_on_worker(inputs, wanted, hold, call, queue, asked);
+                let run = self.run_on_worker(work, hold, call, queue, asked);
                 return Box::pin(run).await;
             }
             None => {
                 let rank = self.rank(asked, call.priority());
-                Box::pin(self.pool.lease_in_turn(queue, rank)).await
+                match Box::pin(self.pool.lease_in_turn(queue, rank)).await {
+                    Ok(lease) => lease,
+                    Err(error) => return Err(self.not_lent(error, work)),
+                }
             }
         };
-        let lease = match lease {
-            Ok(lease) => lease,
-            Err(error) => return Err(self.not_lent(error, Work { inputs, wanted })),
-        };
-        let times = Times::begun(call, asked, Instant::now()).of_rows(self.rows(&inputs));
-        let work = Work { inputs, wanted };
+        let times = Times::begun(call, asked, Instant::now(), self.rows(&work.inputs));
         let origin = (call.reporter(), call.traced());
         self.run_here(lease, work, &mut hold, times, origin)
     }
@@ -294,24 +292,22 @@ impl Runner {
     /// Has a worker thread do it.
     async fn run_on_worker(
         &self,
-        inputs: Vec<SlotInput>,
-        wanted: Vec<usize>,
+        work: Work,
         hold: impl Hold,
         call: &RequestRecord,
         queue: SlotQueue,
         asked: Instant,
     ) -> Result<(Vec<Tensor>, Times), RunError> {
         let (reply, answer) = oneshot::channel();
-        let rows = self.rows(&inputs);
         let mut run = Run {
             // A state has one row.
-            rows: rows_of(&inputs).filter(|rows| *rows == 1 || !self.stateful),
-            work: Work { inputs, wanted },
+            rows: rows_of(&work.inputs).filter(|rows| *rows == 1 || !self.stateful),
+            times: Times::begun(call, asked, asked, self.rows(&work.inputs)),
+            work,
             hold: Box::new(hold),
             asked,
             rank: self.rank(asked, call.priority()),
             _place: call.owner().and_then(|owner| owner.place.clone()),
-            times: Times::begun(call, asked, asked).of_rows(rows),
             reporter: Arc::clone(call.reporter()),
             trace: call.traced().cloned(),
             reply: Some(reply),

@@ -8,10 +8,10 @@
 //! the tensors that the slot lends it, so that a sequence takes memory for its state, and none for
 //! inputs and outputs; unless they are small.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use bytes::Bytes;
-use openvino::{ElementType, InferenceError};
+use openvino::ElementType;
 
 use super::{
     batch::rows::BatchSlot,
@@ -20,7 +20,7 @@ use super::{
     ffi::{self, CompiledModel, InferRequest, LentInput, Side},
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
-    runtime_error::OpenVinoError,
+    slot_error::{INFER, SlotError, new_tensor, runtime},
     slot_input::{MIN_IN_PLACE, SlotInput},
     slot_output::Output,
     state::{
@@ -34,52 +34,6 @@ use crate::{
     servable::TensorInfo,
     tensor::{DataType, Dim, Tensor},
 };
-
-/// Error of an inference.
-#[derive(Debug, thiserror::Error)]
-pub enum SlotError {
-    /// The runtime refused or failed.
-    #[error("OpenVINO failed to {step}")]
-    Runtime {
-        /// Step that failed.
-        step: &'static str,
-        /// Error from the runtime.
-        #[source]
-        source: OpenVinoError,
-    },
-    /// The inference has exceeded its time limit.
-    #[error("the inference takes longer than inference_timeout_ms, {} ms", .0.as_millis())]
-    Timeout(Duration),
-    /// An input could not be read from shared memory, which is the client's.
-    #[error(transparent)]
-    Region(Error),
-    /// Any other error: strings do not get into a tensor or out of it, or a check before this one was
-    /// skipped.
-    #[error(transparent)]
-    Other(#[from] Error),
-}
-
-impl SlotError {
-    /// Returns whether an inference broke off, so that it may have left shapes half updated.
-    pub(super) fn is_of_inference(&self) -> bool {
-        match self {
-            Self::Runtime { step, .. } => *step == INFER,
-            Self::Timeout(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Returns the reason for a client: without paths, and in one line.
-    pub fn reason(&self) -> String {
-        match self {
-            Self::Runtime { source, .. } => source.reason(),
-            other => other.to_string(),
-        }
-    }
-}
-
-/// Name of the step that is the inference itself.
-pub(super) const INFER: &str = "infer";
 
 /// One infer request, or the tensors for one.
 pub(super) struct Slot {
@@ -230,13 +184,8 @@ impl Slot {
         write: impl FnOnce(&mut [u8]) -> Result<(), SlotError>,
     ) -> Result<(), SlotError> {
         let input = self.inputs.get_mut(port).ok_or_else(|| no_port(port))?;
-        let mut tensor = input.take(shape)?;
-        let target = tensor.get_raw_data_mut();
-        let written = target
-            .map_err(runtime("reach an input tensor"))
-            .and_then(write);
-        input.tensor = Some(tensor);
-        written
+        let target = input.shaped(shape)?.get_raw_data_mut();
+        write(target.map_err(runtime("reach an input tensor"))?)
     }
 
     /// Runs an inference on inputs that have been written.
@@ -293,7 +242,7 @@ impl Slot {
                 let mut tensor = request
                     .named_tensor(own)
                     .map_err(runtime("reach an input tensor"))?;
-                input.fill(&mut tensor, given)?;
+                fill(input.dtype, &mut tensor, given)?;
                 continue;
             }
             renewed |= match input.may_be_large && !lends && input.in_place(given).is_some() {
@@ -416,17 +365,21 @@ impl Input {
         }
     }
 
-    /// Takes the tensor, or a new one if it has another shape.
-    fn take(&mut self, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
-        if let Some(tensor) = self.tensor.take()
-            && self.shape == shape
-        {
-            return Ok(tensor);
+    /// Returns the tensor, which is a new one if it had another shape.
+    fn shaped(&mut self, shape: &[usize]) -> Result<&mut ffi::Tensor, SlotError> {
+        if self.shape != shape {
+            self.tensor = None;
         }
-        let tensor = new_tensor(convert::element_type(self.dtype), shape)?;
-        self.shape = shape.to_vec();
-        self.bound = false;
-        Ok(tensor)
+        let tensor = match self.tensor.take() {
+            Some(tensor) => tensor,
+            None => {
+                let tensor = new_tensor(convert::element_type(self.dtype), shape)?;
+                self.shape = shape.to_vec();
+                self.bound = false;
+                tensor
+            }
+        };
+        Ok(self.tensor.insert(tensor))
     }
 
     /// Returns the bytes of an input that is read where it lies.
@@ -438,7 +391,7 @@ impl Input {
     /// new one.
     fn prepare(&mut self, shape: &[usize]) -> Result<bool, SlotError> {
         if self.tensor.is_none() {
-            self.tensor = Some(self.take(shape)?);
+            self.shaped(shape)?;
         }
         Ok(!self.bound)
     }
@@ -455,32 +408,31 @@ impl Input {
 
     /// Copies a request's bytes into the tensor; returns whether the tensor is a new one.
     fn write(&mut self, given: &SlotInput) -> Result<bool, SlotError> {
-        let mut tensor = self.take(&given.shape)?;
-        let renewed = !self.bound;
-        let filled = self.fill(&mut tensor, given);
-        self.tensor = Some(tensor);
-        filled.map(|()| renewed)
+        let dtype = self.dtype;
+        fill(dtype, self.shaped(&given.shape)?, given)?;
+        Ok(!self.bound)
     }
+}
 
-    fn fill(&self, tensor: &mut ffi::Tensor, given: &SlotInput) -> Result<(), SlotError> {
-        if self.dtype == DataType::String {
-            return Ok(strings::write(tensor, given.data.as_bytes()?)?);
-        }
-        let actual = given.data.size();
-        if actual == 0 {
-            // The runtime may have no memory at all for a tensor without elements.
-            return Ok(());
-        }
-        let target = tensor
-            .get_raw_data_mut()
-            .map_err(runtime("reach an input tensor"))?;
-        if target.len() != actual {
-            let (port, expected) = (given.port, target.len());
-            let text = format!("input {port} has {actual} bytes and the tensor {expected}");
-            return Err(Error::internal(text).into());
-        }
-        given.data.copy_to(target)
+/// Copies a request's bytes into a tensor of the same shape.
+fn fill(dtype: DataType, tensor: &mut ffi::Tensor, given: &SlotInput) -> Result<(), SlotError> {
+    if dtype == DataType::String {
+        return Ok(strings::write(tensor, given.data.as_bytes()?)?);
     }
+    let actual = given.data.size();
+    if actual == 0 {
+        // The runtime may have no memory at all for a tensor without elements.
+        return Ok(());
+    }
+    let target = tensor
+        .get_raw_data_mut()
+        .map_err(runtime("reach an input tensor"))?;
+    if target.len() != actual {
+        let (port, expected) = (given.port, target.len());
+        let text = format!("input {port} has {actual} bytes and the tensor {expected}");
+        return Err(Error::internal(text).into());
+    }
+    given.data.copy_to(target)
 }
 
 /// Returns whether a tensor is of numbers that may take as many bytes as are read where they lie.
@@ -544,16 +496,4 @@ fn other_mode() -> SlotError {
 /// Returns the error of a request that was checked against another model.
 fn no_port(port: usize) -> SlotError {
     Error::internal(format!("the model has no input or output {port}")).into()
-}
-
-pub(super) fn new_tensor(element: ElementType, shape: &[usize]) -> Result<ffi::Tensor, SlotError> {
-    ffi::Tensor::zeros(element, shape).map_err(runtime("make an input tensor"))
-}
-
-/// Names the step at which the runtime failed.
-pub(super) fn runtime(step: &'static str) -> impl Fn(InferenceError) -> SlotError {
-    move |error| SlotError::Runtime {
-        step,
-        source: error.into(),
-    }
 }

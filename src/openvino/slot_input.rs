@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::slot::SlotError;
+use super::slot_error::SlotError;
 use crate::{error::Error, shared_memory::RegionInput};
 
 /// Bytes from which on an input is read where it lies, and an output given away as it is. To set a tensor and set it back

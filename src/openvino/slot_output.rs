@@ -7,7 +7,7 @@ use super::{
     describe::Described,
     ffi::{self, FixedTensor, GivenOutput, InferRequest, Side},
     runtime_error::OpenVinoError,
-    slot::{SlotError, new_tensor, runtime},
+    slot_error::{SlotError, new_tensor, runtime},
     slot_input::MIN_IN_PLACE,
     strings,
 };

@@ -27,7 +27,7 @@ use super::{
     limit::{Late, Limit},
     pool::{Lease, Rank},
     run::{RunError, Work},
-    slot::SlotError,
+    slot_error::SlotError,
     state::Hold,
 };
 use crate::{

@@ -13,11 +13,12 @@ use std::{
     time::Duration,
 };
 
+use futures::future::OptionFuture;
 use hyper::{
-    HeaderMap, Request, Response, Version,
+    HeaderMap, Request, Version,
     body::Incoming,
     header::{self, HeaderValue},
-    service::{Service as _, service_fn},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -41,14 +42,14 @@ use super::{
     reaper::Reaper,
     stream::{Acceptor, Listener, Stream},
     tls::{Handshakes, TlsProtocol},
-    watchdog::{Close, Watchdog},
+    watchdog::{Close, SharedStreams, Watchdog},
 };
 use crate::{
     config::{Flags, ServerSettings},
     error::chain,
     frontends::{
-        access::{AccessLog, Entry, Logged, Peer, Protocol},
-        grpc::{GrpcBody, GrpcService},
+        access::{AccessLog, Entry, Peer, Protocol},
+        grpc::GrpcService,
         received::{NotedBody, ReadBytes, Received, Unread},
         rest::Rest,
     },
@@ -122,31 +123,15 @@ pub async fn serve_stream(
     let peer = Peer::Address(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let looks = Arc::clone(&terms.reaper);
     tokio::select! {
-        () = connection(stream, Client::of(peer), service, access, terms, stop.subscribe()) => {}
+        () = connection(stream, (peer, Vec::new()), service, access, terms, stop.subscribe()) => {}
         () = looks.run() => {}
     }
 }
 
-/// Other end of a connection.
-struct Client {
-    peer: Peer,
-    /// Names of its certificate, if they count.
-    names: Vec<String>,
-}
-
-impl Client {
-    fn of(peer: Peer) -> Self {
-        Self {
-            peer,
-            names: Vec::new(),
-        }
-    }
-}
-
-/// Serves one connection until it ends.
+/// Serves one connection until it ends; the names are those of its client's certificate, if they count.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
-    Client { peer, names }: Client,
+    (peer, names): (Peer, Vec<String>),
     service: Service,
     access: AccessLog,
     terms: Terms,
@@ -367,11 +352,11 @@ impl Side {
                 }
             };
             if let Some(stream) = stream {
-                let mut client = Client::of(peer);
-                if service.reads_certificates() {
-                    client.names = stream.certificate_names();
-                }
-                connection(stream, client, service, access, terms, stop).await;
+                let names = match service.reads_certificates() {
+                    true => stream.certificate_names(),
+                    false => Vec::new(),
+                };
+                connection(stream, (peer, names), service, access, terms, stop).await;
             }
             drop(place);
         })
@@ -442,33 +427,6 @@ type Admitted = (Stream, Peer, Place);
 /// The place of a connection, among all and among those of its address.
 type Place = (OwnedSemaphorePermit, Counted);
 
-/// The body of an answer, with the bytes read of its request.
-type GrpcAnswer = Pieces<Logged<GrpcBody, Option<Arc<ReadBytes>>>>;
-
-/// A call and its line in the log.
-struct Call {
-    answer: <GrpcService as hyper::service::Service<Request<Received>>>::Future,
-    entry: Option<Entry>,
-    watchdog: Arc<Watchdog>,
-    stream: usize,
-    /// Bytes read of the request; passed on to the response.
-    read: Option<Arc<ReadBytes>>,
-}
-
-impl Future for Call {
-    type Output = Result<Response<GrpcAnswer>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = self.answer.as_mut().poll(context)?;
-        answer.map(|response| {
-            let read = self.read.take();
-            let response = Entry::answered(self.entry.take(), response, read);
-            let watchdog = Arc::clone(&self.watchdog);
-            Ok(response.map(|body| Pieces::new(body, watchdog, self.stream)))
-        })
-    }
-}
-
 async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     stream: S,
     peer: Peer,
@@ -480,24 +438,24 @@ async fn grpc_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     let unread = Unread::new(grpc.budget());
     let max_block = terms.channel.max_block();
     let stream = TimeoutStream::http2(stream, terms.timeouts, max_block, Arc::clone(&unread));
-    let watchdog = Arc::new(Watchdog::http2());
+    let streams = SharedStreams::default();
+    let watchdog = Arc::new(Watchdog::http2(Arc::clone(&streams)));
     terms.reaper.watch(&watchdog);
-    let service = {
-        let watchdog = Arc::clone(&watchdog);
-        service_fn(move |mut request: Request<Incoming>| {
-            let entry = access.begin(Protocol::Grpc, peer, &mut request);
-            let read = ReadBytes::new(&unread);
-            Call {
-                answer: grpc.call(request.map(|body| Received::new(body, Arc::clone(&read)))),
-                read: Some(read),
-                entry,
-                // Its task is started next.
-                stream: watchdog.begin(),
-                watchdog: Arc::clone(&watchdog),
-            }
-        })
-    };
-    let inline = InlineCalls::new(Arc::clone(&watchdog), Arc::clone(&terms.busy));
+    let inline = InlineCalls::new(Arc::clone(&streams), Arc::clone(&terms.busy));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let entry = access.begin(Protocol::Grpc, peer, &mut request);
+        let read = ReadBytes::new(&unread);
+        let answer = grpc.call(request.map(|body| Received::new(body, Arc::clone(&read))));
+        // Its task is started next.
+        let stream = streams.lock().begin();
+        let streams = Arc::clone(&streams);
+        async move {
+            // On its own, so that the call is dropped before its line is written.
+            let response = answer.await;
+            let response = Entry::answered(entry, response, read);
+            Ok::<_, Infallible>(response.map(|body| Pieces::new(body, streams, stream)))
+        }
+    });
     let mut builder = hyper::server::conn::http2::Builder::new(inline.clone());
     builder
         .timer(TokioTimer::new())
@@ -593,15 +551,10 @@ async fn drive<C: GracefulConnection>(
     mut stop: Stop,
 ) -> Result<(), C::Error> {
     let mut connection = std::pin::pin!(connection);
-    let mut old = std::pin::pin!(async {
-        match age {
-            Some(age) => sleep(age).await,
-            None => std::future::pending().await,
-        }
-    });
+    let mut old = std::pin::pin!(OptionFuture::from(age.map(sleep)));
     let mut is_ending = false;
     let mut is_stopping = false;
-    let mut last = None;
+    let mut last: Option<Pin<Box<Sleep>>> = None;
     loop {
         let next = match is_ending {
             false => Close::Gracefully,
@@ -614,8 +567,8 @@ async fn drive<C: GracefulConnection>(
                     return Ok(());
                 }
             }
-            () = &mut old, if !is_ending => {}
-            () = poll_fn(|context| poll_last(&mut last, context)) => {
+            Some(()) = &mut old, if !is_ending => {}
+            Some(()) = OptionFuture::from(last.as_mut()) => {
                 last = None;
                 if !watchdog.is_at_work() {
                     // One that is within the head of a request is not ended by the first word.
@@ -637,13 +590,6 @@ async fn drive<C: GracefulConnection>(
         }
         is_ending = true;
         connection.as_mut().graceful_shutdown();
-    }
-}
-
-fn poll_last(last: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> Poll<()> {
-    match last {
-        Some(last) => last.as_mut().poll(context),
-        None => Poll::Pending,
     }
 }
 

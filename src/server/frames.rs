@@ -99,65 +99,22 @@ impl Cutter {
 pub(super) struct Frames {
     read: Cutter,
     written: Cutter,
+    has_begun: bool,
     is_data: bool,
-    /// The length of the frame that is being read, without padding as soon as that is known.
-    length: usize,
+    /// Bytes of memory that were counted for the frame that is being read.
+    counted: usize,
     /// The head of data of which the length of its padding, which is the first byte behind that, has not come.
     padded: Option<Head>,
     /// Bytes of the header block that is not at its end.
     block: usize,
     max_block: usize,
     cost: usize,
-    streams: Streams,
-}
-
-/// The streams of a connection that are not over, with what has come for each.
-#[derive(Debug, Default)]
-struct Streams {
+    /// The streams that are not over, with what has come for each, in bytes of memory.
     open: BTreeMap<u32, usize>,
-    /// The last that was opened.
+    /// The last stream that was opened.
     last: u32,
-    news: News,
-}
-
-/// Changes since the last query, in bytes of memory.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct News {
-    /// That has come for streams.
-    pub(super) received: usize,
-    /// That had come for streams which are over.
-    pub(super) ended: usize,
-}
-
-impl Streams {
-    fn read(&mut self, head: Head) {
-        match head.kind {
-            HEADERS if head.stream > self.last => {
-                self.last = head.stream;
-                self.open.insert(head.stream, 0);
-            }
-            RST_STREAM => self.end(head.stream),
-            _ => {}
-        }
-    }
-
-    /// Counts data without its padding, which is at most 255 bytes of it.
-    fn receive(&mut self, stream: u32, length: usize) {
-        // A frame without data is not kept, either.
-        if length > 0
-            && let Some(received) = self.open.get_mut(&stream)
-        {
-            let held = held(length);
-            *received += held;
-            self.news.received += held;
-        }
-    }
-
-    fn end(&mut self, stream: u32) {
-        if let Some(received) = self.open.remove(&stream) {
-            self.news.ended += received;
-        }
-    }
+    /// Sum of what has come for the open streams.
+    held: usize,
 }
 
 impl Frames {
@@ -166,13 +123,16 @@ impl Frames {
         Self {
             read: Cutter::behind(PREFACE),
             written: Cutter::behind(0),
+            has_begun: false,
             is_data: false,
-            length: 0,
+            counted: 0,
             padded: None,
             block: 0,
             max_block,
             cost: 0,
-            streams: Streams::default(),
+            open: BTreeMap::new(),
+            last: 0,
+            held: 0,
         }
     }
 
@@ -190,9 +150,14 @@ impl Frames {
         self.cost = 0;
     }
 
-    /// Returns what has become of data since the last time.
-    pub(super) fn news(&mut self) -> News {
-        std::mem::take(&mut self.streams.news)
+    /// Returns whether the preface and the head of the first frame have been read.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Returns what has come for streams that are not over, in bytes of memory.
+    pub(super) fn held(&self) -> usize {
+        self.held
     }
 
     /// Returns how much to read at most.
@@ -205,10 +170,8 @@ impl Frames {
 
     /// Returns what was counted for a piece of data that is not whole yet.
     pub(super) fn unfinished(&self) -> usize {
-        // Nothing was counted for one whose padding is not known yet, or that has nothing else.
-        let is_counted = self.padded.is_none() && self.length > 0;
-        match self.is_data && self.read.left > 0 && is_counted {
-            true => held(self.length),
+        match self.read.left > 0 {
+            true => self.counted,
             false => 0,
         }
     }
@@ -222,8 +185,8 @@ impl Frames {
         loop {
             if let (Some(head), Some(&padding)) = (self.padded, bytes.first()) {
                 self.padded = None;
-                self.length = head.length.saturating_sub(1 + usize::from(padding));
-                self.streams.receive(head.stream, self.length);
+                let length = head.length.saturating_sub(1 + usize::from(padding));
+                self.receive(head.stream, length);
             }
             match self.read.next(&mut bytes) {
                 Some(head) => self.begin(head)?,
@@ -236,24 +199,45 @@ impl Frames {
     pub(super) fn written(&mut self, mut bytes: &[u8]) {
         while let Some(head) = self.written.next(&mut bytes) {
             if head.is_end() {
-                self.streams.end(head.stream);
+                self.end(head.stream);
             }
         }
     }
 
+    /// Counts data without its padding, which is at most 255 bytes of it.
+    fn receive(&mut self, stream: u32, length: usize) {
+        // A frame without data is not kept, either.
+        self.counted = if length > 0 { held(length) } else { 0 };
+        if let Some(received) = self.open.get_mut(&stream) {
+            *received += self.counted;
+            self.held += self.counted;
+        }
+    }
+
+    fn end(&mut self, stream: u32) {
+        self.held -= self.open.remove(&stream).unwrap_or_default();
+    }
+
     fn begin(&mut self, head: Head) -> io::Result<()> {
+        self.has_begun = true;
         self.is_data = head.kind == DATA;
-        self.length = head.length;
+        self.counted = 0;
         self.cost += FRAME
             + match self.is_data {
                 true => head.length / DATA_SPEED,
                 false => head.length,
             };
-        self.streams.read(head);
-        if self.is_data && head.flags & PADDED != 0 {
-            self.padded = Some(head).filter(|head| head.length > 0);
-        } else if self.is_data {
-            self.streams.receive(head.stream, head.length);
+        match head.kind {
+            HEADERS if head.stream > self.last => {
+                self.last = head.stream;
+                self.open.insert(head.stream, 0);
+            }
+            RST_STREAM => self.end(head.stream),
+            DATA if head.flags & PADDED != 0 => {
+                self.padded = Some(head).filter(|head| head.length > 0);
+            }
+            DATA => self.receive(head.stream, head.length),
+            _ => {}
         }
         if head.kind == HEADERS || head.kind == CONTINUATION {
             self.block += head.length;
@@ -274,7 +258,7 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, News, PADDED, PREFACE, ROUND,
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PADDED, PREFACE, ROUND,
         RST_STREAM, held,
     };
 
@@ -327,27 +311,24 @@ mod tests {
         let wire = |kind, flags, length| frame(kind, flags, length);
         let open = wire(HEADERS, END_HEADERS, 3);
         let mut frames = frames(&[&wire(DATA, 0, 50), &open, &wire(DATA, 0, 100)]).unwrap();
-        let received = |received| News { received, ended: 0 };
-        assert_eq!(frames.news(), received(held(100)));
-        assert_eq!(frames.news(), received(0));
+        assert_eq!(frames.held(), held(100));
         // Without data, and as the end of a stream, which is not the end of what is kept for it.
         frames.read(&wire(DATA, 0, 0)).unwrap();
         frames.read(&wire(DATA, END_STREAM, 0)).unwrap();
-        assert_eq!(frames.news(), received(0));
+        assert_eq!(frames.held(), held(100));
         for (kind, flags) in [(HEADERS, END_HEADERS), (DATA, 0)] {
             frames.written(&wire(kind, flags, 10));
         }
-        assert_eq!(frames.news(), received(0));
+        assert_eq!(frames.held(), held(100));
         let end = wire(HEADERS, END_HEADERS | END_STREAM, 10);
         for piece in end.chunks(4) {
             frames.written(piece);
         }
-        let ended = held(100);
-        assert_eq!(frames.news(), News { received: 0, ended });
+        assert_eq!(frames.held(), 0);
         frames.read(&wire(DATA, 0, 100)).unwrap();
         frames.read(&open).unwrap();
         frames.read(&wire(DATA, 0, 100)).unwrap();
-        assert_eq!(frames.news(), received(0), "it is over");
+        assert_eq!(frames.held(), 0, "it is over");
     }
 
     #[test]
@@ -360,13 +341,10 @@ mod tests {
         let wrong = frame(DATA, PADDED, 10);
         let plain = frame(DATA, 0, 100);
         let wire = [open, large, empty, none, wrong, plain].concat();
-        let expected = News {
-            received: held(1000 - 256) + held(100),
-            ended: 0,
-        };
+        let expected = held(1000 - 256) + held(100);
         for size in [1, 2, 9, 10, 100, wire.len()] {
             let pieces: Vec<&[u8]> = wire.chunks(size).collect();
-            assert_eq!(frames(&pieces).unwrap().news(), expected, "{size}");
+            assert_eq!(frames(&pieces).unwrap().held(), expected, "{size}");
         }
         let large = frame(DATA, PADDED, 1000);
         let mut part = frames(&[&large[..9]]).unwrap();
@@ -381,18 +359,12 @@ mod tests {
         for by_client in [true, false] {
             let open = frame(HEADERS, END_HEADERS, 3);
             let mut frames = frames(&[&open, &frame(DATA, 0, 9)]).unwrap();
+            assert_eq!(frames.held(), held(9));
             match by_client {
                 true => frames.read(&reset).unwrap(),
                 false => frames.written(&reset),
             }
-            let both = held(9);
-            assert_eq!(
-                frames.news(),
-                News {
-                    received: both,
-                    ended: both
-                }
-            );
+            assert_eq!(frames.held(), 0);
         }
     }
 

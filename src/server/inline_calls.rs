@@ -27,7 +27,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{
     poll_turns::{BusyTurns, MAX_TURN, PollTurns},
     waiting_calls::WaitingCalls,
-    watchdog::{Stream, Watchdog},
+    watchdog::{SharedStreams, Stream},
 };
 use crate::task;
 
@@ -52,7 +52,7 @@ const WOKEN: u8 = 2;
 pub(super) struct InlineCalls(Arc<Shared>);
 
 struct Shared {
-    watchdog: Arc<Watchdog>,
+    streams: SharedStreams,
     queue: Mutex<VecDeque<BoxFuture<'static, ()>>>,
     waiting: Arc<WaitingCalls>,
     state: AtomicU8,
@@ -61,10 +61,10 @@ struct Shared {
 }
 
 impl InlineCalls {
-    /// Runs calls that the watchdog knows, in turn with others that are busy.
-    pub(super) fn new(watchdog: Arc<Watchdog>, busy: Arc<PollTurns>) -> Self {
+    /// Runs calls of streams that have begun, in turn with others that are busy.
+    pub(super) fn new(streams: SharedStreams, busy: Arc<PollTurns>) -> Self {
         Self(Arc::new(Shared {
-            watchdog,
+            streams,
             queue: Mutex::default(),
             waiting: WaitingCalls::new(busy),
             state: AtomicU8::new(IDLE),
@@ -75,7 +75,7 @@ impl InlineCalls {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InlineCalls {
     fn execute(&self, call: F) {
-        let call: BoxFuture<'static, ()> = match self.0.watchdog.claim() {
+        let call: BoxFuture<'static, ()> = match Stream::claim(&self.0.streams) {
             Some(stream) => Box::pin(Watched { call, stream }),
             None => Box::pin(call),
         };
@@ -220,7 +220,7 @@ mod tests {
     use tokio::{runtime::Handle, sync::oneshot};
 
     use super::*;
-    use crate::task::Task;
+    use crate::{server::watchdog::Watchdog, task::Task};
 
     /// Drives a connection that is never at its end.
     struct Driven(InlineDriver);
@@ -232,7 +232,7 @@ mod tests {
 
         /// Drives a connection that takes these turns when it is busy.
         fn among(busy: Arc<PollTurns>) -> Self {
-            let calls = InlineCalls::new(Arc::new(Watchdog::http2()), Arc::clone(&busy));
+            let calls = InlineCalls::new(SharedStreams::default(), Arc::clone(&busy));
             Self(InlineDriver::new(calls, busy))
         }
 
@@ -358,12 +358,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_whose_client_takes_nothing_is_dropped() {
         let mut driven = Driven::new();
-        let watchdog = driven.0.calls.0.watchdog.clone();
-        let stream = watchdog.begin();
+        let streams = driven.0.calls.0.streams.clone();
+        let watchdog = Watchdog::http2(streams.clone());
+        let stream = streams.lock().begin();
         let (held, dropped) = oneshot::channel::<()>();
-        let (piece, name) = (watchdog.clone(), stream);
+        let (piece, name) = (streams.clone(), stream);
         driven.call(async move {
-            piece.made(name);
+            piece.lock().made(name);
             std::future::pending::<()>().await;
             drop(held);
         });
@@ -375,7 +376,7 @@ mod tests {
             watchdog.check_writes(Instant::now(), limit);
         }
         assert!(dropped.await.is_err());
-        watchdog.left(stream);
+        streams.lock().left(stream);
         assert!(!watchdog.activity().is_busy);
     }
 

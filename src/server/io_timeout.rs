@@ -28,9 +28,6 @@ use crate::{
     frontends::received::Unread,
 };
 
-/// The HTTP/2 preface and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
-const PREFACE: usize = 24 + 9;
-
 /// In the place of a head with a line that ends with LF alone: no parser takes a NUL.
 const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
 
@@ -177,8 +174,6 @@ enum Wire {
 
 /// An HTTP/2 connection.
 struct Streams {
-    /// Bytes of the preface that are yet to come.
-    preface: usize,
     frames: Frames,
     unread: Arc<Unread>,
     /// Since when nothing is read, because too much waits to be read off the streams, and when to ask again.
@@ -212,17 +207,6 @@ impl Streams {
         Poll::Ready(Ok(()))
     }
 
-    /// Counts what has come, and what is over.
-    fn settle(&mut self) {
-        let news = self.frames.news();
-        if news.received > 0 {
-            self.unread.received(news.received);
-        }
-        if news.ended > 0 {
-            self.unread.ended(news.ended);
-        }
-    }
-
     /// Follows what was written of these slices.
     fn written<'a>(&mut self, mut bytes: usize, slices: impl Iterator<Item = &'a [u8]>) {
         for slice in slices {
@@ -230,7 +214,7 @@ impl Streams {
             self.frames.written(&slice[..part]);
             bytes -= part;
         }
-        self.settle();
+        self.unread.holds(self.frames.held());
     }
 
     /// Reads, within what one connection may at a time.
@@ -261,7 +245,7 @@ impl Streams {
         }
         ready!(polled)?;
         self.frames.read(&buffer.filled()[before..])?;
-        self.settle();
+        self.unread.holds(self.frames.held());
         Poll::Ready(Ok(()))
     }
 }
@@ -275,7 +259,6 @@ impl<S> TimeoutStream<S> {
         unread: Arc<Unread>,
     ) -> Self {
         let wire = Wire::Http2(Streams {
-            preface: PREFACE,
             frames: Frames::new(max_block),
             unread,
             full: None,
@@ -333,7 +316,7 @@ impl<S> TimeoutStream<S> {
             .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn received(&mut self, bytes: usize) {
+    fn received(&mut self) {
         match &mut self.wire {
             Wire::Http1 {
                 state,
@@ -347,12 +330,8 @@ impl<S> TimeoutStream<S> {
                 // Most heads are whole, and answered, before more is waited for: they need no timer.
                 *is_within = !state.answering.load(Ordering::Acquire);
             }
-            Wire::Http2(streams) if streams.preface > 0 => {
-                streams.preface = streams.preface.saturating_sub(bytes);
-                if streams.preface == 0 {
-                    self.deadline = None;
-                }
-            }
+            // The preface is there, and the head of the SETTINGS frame that follows it (RFC 9113, 3.4).
+            Wire::Http2(streams) if streams.frames.has_begun() => self.deadline = None,
             Wire::Http2(_) => {}
         }
     }
@@ -403,12 +382,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
         let Self { stream, wire, .. } = &mut *self;
         match wire.poll_read(stream, context, buffer) {
             Poll::Ready(Ok(())) => {
-                let bytes = buffer.filled().len() - before;
-                self.received(bytes);
+                self.received();
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

@@ -12,7 +12,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::watchdog::Watchdog;
+use super::watchdog::SharedStreams;
 
 /// The largest piece.
 const MAX_PIECE: usize = 1 << 16;
@@ -22,17 +22,17 @@ pub(super) struct Pieces<B> {
     body: B,
     /// Rest of the data that the body returned last.
     rest: Bytes,
-    watchdog: Arc<Watchdog>,
+    streams: SharedStreams,
     stream: usize,
 }
 
 impl<B> Pieces<B> {
     /// Takes the body of a stream's answer.
-    pub(super) fn new(body: B, watchdog: Arc<Watchdog>, stream: usize) -> Self {
+    pub(super) fn new(body: B, streams: SharedStreams, stream: usize) -> Self {
         Self {
             body,
             rest: Bytes::new(),
-            watchdog,
+            streams,
             stream,
         }
     }
@@ -41,10 +41,10 @@ impl<B> Pieces<B> {
         if bytes.len() > MAX_PIECE {
             self.rest = bytes.split_off(MAX_PIECE);
         }
-        self.watchdog.made(self.stream);
+        self.streams.lock().made(self.stream);
         Piece {
             bytes,
-            watchdog: Arc::clone(&self.watchdog),
+            streams: Arc::clone(&self.streams),
             stream: self.stream,
         }
     }
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Pieces<B> {
 /// A piece of an answer, on its way to the system.
 pub(super) struct Piece {
     bytes: Bytes,
-    watchdog: Arc<Watchdog>,
+    streams: SharedStreams,
     stream: usize,
 }
 
@@ -102,7 +102,7 @@ impl Buf for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.watchdog.left(self.stream);
+        self.streams.lock().left(self.stream);
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use hyper::body::{Body as _, Frame};
 
     use super::{MAX_PIECE, Pieces};
-    use crate::server::watchdog::Watchdog;
+    use crate::server::watchdog::{SharedStreams, Stream, Watchdog};
 
     #[tokio::test]
     async fn nothing_is_lost_and_no_piece_is_too_large() {
@@ -127,10 +127,11 @@ mod tests {
             data(MAX_PIECE),
             Ok(Frame::trailers(HeaderMap::new())),
         ];
-        let watchdog = Arc::new(Watchdog::http2());
-        let stream = watchdog.begin();
+        let streams = SharedStreams::default();
+        let watchdog = Watchdog::http2(Arc::clone(&streams));
+        let stream = streams.lock().begin();
         let body = StreamBody::new(futures::stream::iter(frames));
-        let mut pieces = Pieces::new(body, Arc::clone(&watchdog), stream);
+        let mut pieces = Pieces::new(body, Arc::clone(&streams), stream);
         let mut sizes = Vec::new();
         while let Some(Ok(frame)) = pieces.frame().await {
             sizes.push(frame.into_data().map_or(0, |piece| piece.remaining()));
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(sizes, [3, MAX_PIECE, MAX_PIECE, 1, MAX_PIECE, 0]);
         assert!(pieces.is_end_stream() || pieces.frame().await.is_none());
         assert!(watchdog.activity().is_busy, "it has not ended");
-        drop(watchdog.claim());
+        drop(Stream::claim(&streams));
         assert!(!watchdog.activity().is_busy);
     }
 }

@@ -182,7 +182,7 @@ mod tests {
     use tokio::time::{Instant, advance};
 
     use super::{GRACE, Reaper};
-    use crate::server::watchdog::{Close, Watchdog};
+    use crate::server::watchdog::{Close, SharedStreams, Stream, Watchdog};
 
     const IDLE: Duration = Duration::from_secs(100);
     const WRITE: Duration = Duration::from_secs(60);
@@ -192,7 +192,11 @@ mod tests {
     }
 
     fn connection(reaper: &Reaper) -> Arc<Watchdog> {
-        let connection = Arc::new(Watchdog::http2());
+        connection_of(reaper, &SharedStreams::default())
+    }
+
+    fn connection_of(reaper: &Reaper, streams: &SharedStreams) -> Arc<Watchdog> {
+        let connection = Arc::new(Watchdog::http2(Arc::clone(streams)));
         reaper.watch(&connection);
         connection
     }
@@ -224,17 +228,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_with_a_request_is_not_idle_and_begins_anew_after_it() {
         let reaper = reaper(64);
-        let connection = connection(&reaper);
+        let streams = SharedStreams::default();
+        let connection = connection_of(&reaper, &streams);
         after(&reaper, IDLE / 2).await;
-        connection.begin();
-        let stream = connection.claim();
+        streams.lock().begin();
+        let stream = Stream::claim(&streams);
         after(&reaper, 10 * IDLE).await;
         assert!(!is_asked(&connection, Close::Gracefully));
         drop(stream);
         after(&reaper, IDLE / 2).await;
         // One between two looks.
-        connection.begin();
-        drop(connection.claim());
+        streams.lock().begin();
+        drop(Stream::claim(&streams));
         after(&reaper, IDLE - Duration::from_secs(1)).await;
         after(&reaper, IDLE - Duration::from_secs(1)).await;
         assert!(!is_asked(&connection, Close::Gracefully));
@@ -245,9 +250,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_make_room_for_one_that_waits() {
         let reaper = reaper(64);
-        let busy = connection(&reaper);
-        busy.begin();
-        let _stream = busy.claim();
+        let streams = SharedStreams::default();
+        let busy = connection_of(&reaper, &streams);
+        streams.lock().begin();
+        let _stream = Stream::claim(&streams);
         let mut idle = Vec::new();
         for _ in 0..4 {
             idle.push(connection(&reaper));
@@ -277,10 +283,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_h2_alone_holds_ends_the_connection() {
         let reaper = reaper(64);
-        let connection = connection(&reaper);
-        let stream = connection.begin();
-        connection.made(stream);
-        drop(connection.claim());
+        let streams = SharedStreams::default();
+        let connection = connection_of(&reaper, &streams);
+        let stream = streams.lock().begin();
+        streams.lock().made(stream);
+        drop(Stream::claim(&streams));
         reaper.look(Instant::now());
         after(&reaper, WRITE - Duration::from_secs(1)).await;
         assert!(!is_asked(&connection, Close::Gracefully));

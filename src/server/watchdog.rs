@@ -18,7 +18,7 @@ use std::{
 };
 
 use futures::task::AtomicWaker;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::io_timeout::ConnectionState;
@@ -46,7 +46,7 @@ pub(super) struct Watchdog {
 #[derive(Debug)]
 enum Work {
     Http1(Arc<ConnectionState>),
-    Http2(Mutex<Streams>),
+    Http2(SharedStreams),
 }
 
 /// Activity of a connection so far.
@@ -63,8 +63,8 @@ impl Watchdog {
         Self::of(Work::Http1(state))
     }
 
-    pub(super) fn http2() -> Self {
-        Self::of(Work::Http2(Mutex::default()))
+    pub(super) fn http2(streams: SharedStreams) -> Self {
+        Self::of(Work::Http2(streams))
     }
 
     fn of(work: Work) -> Self {
@@ -72,14 +72,6 @@ impl Watchdog {
             work,
             close: AtomicU8::new(0),
             task: AtomicWaker::new(),
-        }
-    }
-
-    /// Returns the streams, if this is HTTP/2.
-    fn streams(&self) -> Option<MutexGuard<'_, Streams>> {
-        match &self.work {
-            Work::Http1(_) => None,
-            Work::Http2(streams) => Some(streams.lock()),
         }
     }
 
@@ -119,11 +111,10 @@ impl Watchdog {
 
     /// Resets what is stuck for as long as the limit; asks for the end where that takes more.
     pub(super) fn check_writes(&self, now: Instant, limit: Duration) {
-        let Some(mut streams) = self.streams() else {
+        let Work::Http2(streams) = &self.work else {
             return;
         };
-        let stuck = streams.check(now, limit);
-        drop(streams);
+        let stuck = streams.lock().check(now, limit);
         match stuck {
             Some(stuck) if stuck.is_alone || stuck.time >= 2 * limit => self.ask(Close::Now),
             Some(_) => self.ask(Close::Gracefully),
@@ -147,62 +138,43 @@ impl Watchdog {
             false => Poll::Pending,
         }
     }
-
-    /// A call has come; its task is the next that is [claimed](Self::claim).
-    pub(super) fn begin(&self) -> usize {
-        self.streams().map_or(0, |mut streams| streams.begin())
-    }
-
-    /// Takes over the stream of the call that has just come.
-    pub(super) fn claim(self: &Arc<Self>) -> Option<Stream> {
-        let index = self.streams()?.next.take()?;
-        Some(Stream {
-            watchdog: Arc::clone(self),
-            index,
-        })
-    }
-
-    /// A piece of a stream's answer was made.
-    pub(super) fn made(&self, stream: usize) {
-        if let Some(mut streams) = self.streams() {
-            streams.made(stream);
-        }
-    }
-
-    /// A piece is with the system, or thrown away.
-    pub(super) fn left(&self, stream: usize) {
-        if let Some(mut streams) = self.streams() {
-            streams.left(stream);
-        }
-    }
 }
 
 /// A stream that has a task; it ends with this.
 #[derive(Debug)]
 pub(super) struct Stream {
-    watchdog: Arc<Watchdog>,
+    streams: SharedStreams,
     index: usize,
 }
 
 impl Stream {
+    /// Takes over the stream of the call that has just come.
+    pub(super) fn claim(streams: &SharedStreams) -> Option<Self> {
+        let index = streams.lock().next.take()?;
+        Some(Self {
+            streams: Arc::clone(streams),
+            index,
+        })
+    }
+
     /// Returns whether the stream is to be reset; if not, this waker learns of it when it is.
     pub(super) fn is_stuck(&self, waker: &Waker) -> bool {
-        let streams = self.watchdog.streams();
-        streams.is_some_and(|mut streams| streams.is_stuck(self.index, waker))
+        self.streams.lock().is_stuck(self.index, waker)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(mut streams) = self.watchdog.streams() {
-            streams.end(self.index);
-        }
+        self.streams.lock().end(self.index);
     }
 }
 
+/// The streams of a connection, shared by all that count them.
+pub(super) type SharedStreams = Arc<Mutex<Streams>>;
+
 /// The streams of a connection that have a task, or pieces on their way.
 #[derive(Debug, Default)]
-struct Streams {
+pub(super) struct Streams {
     slots: Vec<Slot>,
     free: Vec<usize>,
     /// The last that has begun, until its task is there.
@@ -243,7 +215,8 @@ impl Streams {
         }
     }
 
-    fn begin(&mut self) -> usize {
+    /// Counts a call that has come; its task is the next that is [claimed](Stream::claim).
+    pub(super) fn begin(&mut self) -> usize {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
@@ -254,11 +227,13 @@ impl Streams {
         index
     }
 
-    fn made(&mut self, index: usize) {
+    /// Counts a piece of a stream's answer, which was made.
+    pub(super) fn made(&mut self, index: usize) {
         self.slots[index].pieces += 1;
     }
 
-    fn left(&mut self, index: usize) {
+    /// Counts a piece that is with the system, or thrown away.
+    pub(super) fn left(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.pieces -= 1;
         slot.left += 1;
@@ -332,7 +307,7 @@ mod tests {
     use futures::poll;
     use tokio::time::Instant;
 
-    use super::{Activity, Close, Streams, Stuck, Watchdog};
+    use super::{Activity, Close, SharedStreams, Streams, Stuck, Watchdog};
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -416,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_is_asked_once_and_for_no_less() {
-        let watchdog = Watchdog::http2();
+        let watchdog = Watchdog::http2(SharedStreams::default());
         let asked = |close| poll_fn(move |context| watchdog_poll(&watchdog, close, context));
         fn watchdog_poll(
             watchdog: &Watchdog,

@@ -22,9 +22,7 @@ use crate::{
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
         model_infer_response::InferOutputTensor,
     },
-    request::{
-        Data, Declared, Dialect, InferRequest, InferResponse, InputTensor, Parameter, Parameters,
-    },
+    request::{Data, Declared, InferRequest, InferResponse, InputTensor, Parameter, Parameters},
     shared_memory::{RegionTensors, SharedMemory},
     tensor::DataType,
 };
@@ -84,14 +82,8 @@ pub(super) fn decode(
             .map(|InferRequestedOutputTensor { name, .. }| name)
             .collect(),
         raw_mismatch,
-        dialect: Dialect::KServe,
-        special: None,
         regions,
-        trace: None,
-        priority: None,
-        marks_final: false,
-        owner: None,
-        texts: None,
+        ..InferRequest::default()
     };
     request.charge_texts(budget)?;
     Ok(request)

@@ -61,20 +61,14 @@ impl Unary for ModelInfer {
         context: CallContext,
         budget: &Budget,
     ) -> Result<ModelInferResponse> {
-        let CallContext {
-            arrival,
-            key,
-            trace,
-            priority,
-        } = context;
         let version = version_of(engine, &request.model_name, &request.model_version)?;
         let limit = codec::time_limit(&request);
         // It has some kilobytes, which are made in their place.
         let call = pin!(async {
             let name = &request.model_name;
             let find = engine.find(name, version, ORIGIN);
-            let target = arrival.finds(name, find).await?;
-            let target = target.arrived(arrival).keyed(key.text())?;
+            let target = context.arrival.finds(name, find).await?;
+            let target = target.arrived(context.arrival).keyed(context.key.text())?;
             let (budget, memory) = (budget.clone(), engine.shared_memory());
             let unpack = move || {
                 let request = codec::decode(request, &budget, memory.as_deref().map_err(|it| *it));
@@ -82,7 +76,7 @@ impl Unary for ModelInfer {
                 request
             };
             let mut request = task::sized("unpack", effort, unpack).await?;
-            (request.trace, request.priority) = (trace, priority);
+            (request.trace, request.priority) = (context.trace, context.priority);
             Ok(codec::encode(target.infer(request).await?))
         });
         deadline::within(limit, call).await

@@ -67,16 +67,10 @@ impl Unary for Predict {
         context: CallContext,
         budget: &Budget,
     ) -> Result<PredictResponse> {
-        let CallContext {
-            arrival,
-            key,
-            trace,
-            priority,
-        } = context;
         let (name, version) = asked(request.model_spec.take())?;
         let find = engine.find(&name, version, ORIGIN);
-        let target = arrival.finds(&name, find).await?;
-        let target = target.arrived(arrival).keyed(key.text())?;
+        let target = context.arrival.finds(&name, find).await?;
+        let target = target.arrived(context.arrival).keyed(context.key.text())?;
         let stateful = target.is_stateful();
         let budget = budget.clone();
         let decode = move || {
@@ -85,7 +79,7 @@ impl Unary for Predict {
             request
         };
         let mut request = task::sized("unpack", effort, decode).await?;
-        (request.trace, request.priority) = (trace, priority);
+        (request.trace, request.priority) = (context.trace, context.priority);
         Ok(tensors::encode(target.infer(request).await?))
     }
 

@@ -11,7 +11,7 @@ use self::bytes::Planned;
 use crate::{
     budget::Budget,
     error::{Error, Result},
-    openvino::{InputData, SlotInput},
+    openvino::{InputData, SlotInput, Work},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
@@ -41,9 +41,8 @@ pub fn images(info: &ServableInfo, request: &InferRequest) -> Vec<String> {
     encoded.map(|input| input.name.clone()).collect()
 }
 
-/// Validates a request; returns the inputs of a slot and the places of the wanted outputs. Encoded
-/// images of more pixels than the limit are not decoded; the bytes of expanded strings and images
-/// are charged to the budget.
+/// Validates a request; returns it as slots take it. Encoded images of more pixels than the limit are
+/// not decoded; the bytes of expanded strings and images are charged to the budget.
 ///
 /// # Errors
 ///
@@ -53,7 +52,7 @@ pub fn check(
     request: InferRequest,
     limit: PixelLimit,
     budget: &Budget,
-) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+) -> Result<Work> {
     if request.inputs.len() != info.inputs.len() {
         return Err(Error::invalid(format!(
             "Invalid number of inputs - Expected: {}; Actual: {}; the model has: {}",
@@ -96,7 +95,7 @@ pub fn check(
         .into_iter()
         .map(|input| input.finish(limit, budget))
         .collect::<Result<_>>()?;
-    Ok((inputs, wanted))
+    Ok(Work { inputs, wanted })
 }
 
 /// Lists the inputs of a request that a model does not have, or those that are left if it has all of them.

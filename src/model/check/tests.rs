@@ -4,13 +4,13 @@ use super::check as check_with_limit;
 use crate::{
     budget::Budget,
     error::Result,
-    openvino::SlotInput,
+    openvino::Work,
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, images::PixelLimit},
 };
 
-fn check(info: &ServableInfo, request: InferRequest) -> Result<(Vec<SlotInput>, Vec<usize>)> {
+fn check(info: &ServableInfo, request: InferRequest) -> Result<Work> {
     check_with_limit(info, request, PixelLimit::default(), &Budget::default())
 }
 
@@ -54,7 +54,7 @@ fn error(request: InferRequest) -> String {
 
 #[test]
 fn a_request_that_fits_passes_with_all_outputs_by_name() {
-    let (inputs, wanted) = check(&info(), request("FP32", &[3, 2], raw(24))).unwrap();
+    let Work { inputs, wanted } = check(&info(), request("FP32", &[3, 2], raw(24))).unwrap();
     assert_eq!(inputs[0].shape, [3, 2]);
     assert_eq!(wanted, [1, 0], "`again` is port 1 and comes first by name");
 }
@@ -63,7 +63,7 @@ fn a_request_that_fits_passes_with_all_outputs_by_name() {
 fn asked_outputs_keep_their_order() {
     let mut asked = request("FP32", &[1, 2], raw(8));
     asked.outputs = vec!["twice".to_owned(), "again".to_owned()];
-    assert_eq!(check(&info(), asked).unwrap().1, [0, 1]);
+    assert_eq!(check(&info(), asked).unwrap().wanted, [0, 1]);
     let mut asked = request("FP32", &[1, 2], raw(8));
     asked.outputs = vec!["thrice".to_owned()];
     insta::assert_snapshot!(error(asked), @"Invalid output name - Requested output: thrice; the model has: again, twice");

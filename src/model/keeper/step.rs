@@ -16,7 +16,7 @@ use crate::{
         stateful::{LiveState, Selection, explain, with_id},
         version::Version,
     },
-    openvino::{Hold, SequenceState, SlotInput, SlotQueue},
+    openvino::{Hold, SequenceState, SlotQueue, Work},
     quota::{ClientPlace, CountedClient},
     sequence::{SequenceCommand, SequenceRefusal},
     store::{
@@ -31,7 +31,7 @@ const MAX_ROUNDS: usize = 4;
 /// A request to a sequence.
 pub(crate) struct StepRequest {
     /// Validated inputs, and the outputs that are wanted, by port.
-    pub(crate) validated: (Vec<SlotInput>, Vec<usize>),
+    pub(crate) validated: Work,
     /// The outputs that the request lists.
     pub(crate) selection: Selection,
     /// The idempotency key, if it has one.
@@ -291,20 +291,18 @@ impl SharedStep {
     /// Runs the step on the state, and stores it.
     async fn infer(&mut self) -> Result<Ran> {
         let loaded = Arc::clone(self.turn.instance());
-        let (inputs, mut wanted) = self.request.validated.clone();
+        let mut work = self.request.validated.clone();
         if self.request.selection.alone {
-            wanted.clear();
+            work.wanted.clear();
         }
-        let ports = wanted.clone();
+        let ports = work.wanted.clone();
         let (back, returned) = oneshot::channel();
         let lent = Lent {
             turn: Some((self.turn.lend(), back)),
             ran: false,
         };
         let call = &self.request.call;
-        let ran = loaded
-            .run(inputs, wanted, lent, call, SlotQueue::Bounded)
-            .await;
+        let ran = loaded.run(work, lent, call, SlotQueue::Bounded).await;
         let (turn, succeeded) = returned
             .await
             .map_err(|_| Error::internal("Internal error"))?;

@@ -6,7 +6,7 @@ use crate::{
         describe::{self, Described},
         error::ModelLoadError,
         ffi::{CompiledModel, Core, Side},
-        load::{self, Load},
+        model_file::{self, Load},
         names::Port,
         prepare::Prepared,
     },
@@ -110,7 +110,7 @@ impl BatchModel {
         }
         let tensors = inputs.iter().chain(&outputs).map(tensor_bytes);
         let mut cost = memory.begin(rows, tensors.fold(0, usize::saturating_add))?;
-        let model = load::compile(core, &prepared.model, load.options)?;
+        let model = model_file::compile(core, &prepared.model, load.options)?;
         cost.compiled()?;
         Ok(Self {
             model,

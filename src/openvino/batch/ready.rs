@@ -18,16 +18,9 @@ use super::{
 use crate::{
     error::{Error, chain},
     openvino::{
-        describe::Described,
-        error::ModelLoadError,
-        ffi::Core,
-        load::Load,
-        names::Port,
-        options::Batching,
-        prepare::Prepared,
-        slot::{Slot, SlotError},
-        slot_input::SlotInput,
-        state::SequenceState,
+        describe::Described, error::ModelLoadError, ffi::Core, model_file::Load, names::Port,
+        options::Batching, prepare::Prepared, slot::Slot, slot_error::SlotError,
+        slot_input::SlotInput, state::SequenceState,
     },
     tensor::{DataType, Tensor, cast, values::values},
 };

@@ -10,7 +10,8 @@ use super::{
 use crate::{
     error::Error,
     openvino::{
-        slot::{Slot, SlotError},
+        slot::Slot,
+        slot_error::SlotError,
         slot_input::{InputData, SlotInput},
         state::SequenceState,
     },

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sizes::{BatchSizes, CANDIDATES};
 use crate::openvino::{
-    load::{self, Load},
+    model_file::{self, Load},
     runtime,
 };
 
@@ -53,7 +53,7 @@ impl StoredSizes {
     /// files, the runtime, and the sizes that are measured.
     pub(super) fn new(folder: &str, load: &Load<'_>) -> Self {
         let options = load.options;
-        let files = load::files(load.model).chain(load.weights.map(Path::to_owned));
+        let files = model_file::files(load.model).chain(load.weights.map(Path::to_owned));
         let stamps: Vec<_> = files.map(|path| stamp(&path)).collect();
         let settings = (
             (&options.device, &options.properties, &options.cpu_extension),

@@ -16,7 +16,7 @@ use super::{
     error::ModelLoadError,
     ffi::Core,
     layouts,
-    load::{self, Load},
+    model_file::{self, Load},
     names::Port,
     prepare, runtime,
     runtime_error::OpenVinoError,
@@ -81,7 +81,7 @@ pub(super) fn read<T>(
 ) -> Result<T, ModelLoadError> {
     // Errors in names, layouts and shapes are reported as for any other model. The prepared model
     // determines the shapes that the pass is to see.
-    let prepared = prepare::prepare(load::read(core, load)?, load, [0; 2])?;
+    let prepared = prepare::prepare(model_file::read(core, load)?, load, [0; 2])?;
     let request = Request {
         model: load.model,
         weights: load.weights,

@@ -3,7 +3,7 @@
 use super::{SequenceState, tensors::SlotStates};
 use crate::{
     error::Error,
-    openvino::{batch::rows::BatchItem, slot::SlotError},
+    openvino::{batch::rows::BatchItem, slot_error::SlotError},
 };
 
 impl SlotStates {

@@ -21,7 +21,8 @@ use super::{
     describe::{self, Described},
     ffi::{CompiledModel, InferRequest},
     leftovers,
-    slot::{Slot, SlotError, runtime},
+    slot::Slot,
+    slot_error::{SlotError, runtime},
 };
 
 /// Up to so many bytes of inputs and outputs belong to each sequence; more is lent. To give an infer

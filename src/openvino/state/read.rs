@@ -8,8 +8,8 @@ use crate::{
     openvino::{
         convert,
         ffi::{Core, Model, Side},
-        load::{self, Load},
         low_latency,
+        model_file::{self, Load},
     },
     tensor::Dim,
 };
@@ -56,7 +56,7 @@ pub(in crate::openvino) fn read(core: &mut Core, load: &Load<'_>) -> Result<Spli
             weights,
             ..*load
         };
-        load::read(core, &part).map_err(|error| refused(chain(&error)))
+        model_file::read(core, &part).map_err(|error| refused(chain(&error)))
     };
     let mut values = Vec::new();
     let initial = match &split.initial {

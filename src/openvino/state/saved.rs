@@ -13,8 +13,8 @@ use crate::{
     error::{Error, Result},
     openvino::{
         error::ModelLoadError,
-        load::{self, Load},
-        slot::{SlotError, runtime},
+        model_file::{self, Load},
+        slot_error::{SlotError, runtime},
     },
     tensor::{PartialShape, Tensor, TensorMap, named},
 };
@@ -128,7 +128,7 @@ pub(super) fn digest(load: &Load<'_>) -> Result<String, ModelLoadError> {
         .weights
         .map(Into::into)
         .or(own.is_file().then_some(own));
-    for path in load::files(load.model).chain(weights) {
+    for path in model_file::files(load.model).chain(weights) {
         let read = File::open(&path).and_then(|mut file| io::copy(&mut file, &mut sink));
         let size = read.map_err(|source| ModelLoadError::Unreadable { path, source })?;
         sink.0.update(&size.to_le_bytes());

@@ -19,10 +19,11 @@ use crate::openvino::{
     error::ModelLoadError,
     ffi::{self, CompiledModel, Core, FixedTensor, InferRequest, Side},
     limit::Limit,
-    load::{self, Load},
+    model_file::{self, Load},
     names::Port,
     prepare::{self, Prepared},
-    slot::{Slot, SlotError, new_tensor, runtime},
+    slot::Slot,
+    slot_error::{SlotError, new_tensor, runtime},
     slot_input::SlotInput,
 };
 
@@ -86,7 +87,7 @@ impl StateTensors {
                 }
                 false => (part.model, Vec::new()),
             };
-            let mut model = load::compile(core, &model, load.options)?;
+            let mut model = model_file::compile(core, &model, load.options)?;
             let inputs = describe::all(Side::Input, inputs, load.layouts, |side, place| {
                 model.port(side, place)
             })?;
@@ -106,7 +107,7 @@ impl StateTensors {
                 }
             }
         }
-        let compiled = load::compile(core, &prepared.model, load.options)?;
+        let compiled = model_file::compile(core, &prepared.model, load.options)?;
         let states = Self {
             variables: Arc::new(variables),
             initial,

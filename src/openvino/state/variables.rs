@@ -10,7 +10,7 @@ use crate::{
         error::ModelLoadError,
         ffi,
         names::Port,
-        slot::{SlotError, new_tensor, runtime},
+        slot_error::{SlotError, new_tensor, runtime},
     },
     tensor::{DataType, Dim, PartialShape, Tensor, byte_size},
 };

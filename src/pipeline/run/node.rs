@@ -12,7 +12,7 @@ use crate::{
     custom_node::{self, Node},
     error::{Error, Result},
     metrics::RequestRecord,
-    openvino::{SlotInput, SlotQueue},
+    openvino::{self, SlotInput, SlotQueue},
     pipeline::{
         definition::{Model, Work},
         fit,
@@ -141,9 +141,10 @@ impl Shared {
             call.own(owner.clone());
         }
         let wanted = model.bound.outputs.clone();
+        let work = openvino::Work { inputs, wanted };
         // Requests to pipelines are bounded before they begin.
         let queue = SlotQueue::Admitted;
-        let ran = (model.version).run_ports(&model.loaded, inputs, wanted, &call, queue);
+        let ran = (model.version).run_ports(&model.loaded, work, &call, queue);
         let (outputs, times) = ran.await.inspect_err(|error| call.failed(error))?;
         call.ran_node(times.end());
         Ok((outputs, times.started, times.ended))

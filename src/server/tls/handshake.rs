@@ -71,7 +71,7 @@ impl Handshakes {
             return Some(stream);
         };
         // Idle until its first request, as the reaper sees it.
-        let watchdog = Arc::new(Watchdog::http2());
+        let watchdog = Arc::new(Watchdog::http2(Arc::default()));
         reaper.watch(&watchdog);
         tokio::select! {
             secured = self.attempt(stream, peer) => secured,

@@ -106,7 +106,7 @@ pub(crate) fn infer(
         inputs,
         ..InferRequest::default()
     };
-    let (inputs, wanted) = check(
+    let work = check(
         &compiled.info,
         request,
         PixelLimit::default(),
@@ -116,14 +116,10 @@ pub(crate) fn infer(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
+    let call = RequestRecord::uncounted();
+    let run = compiled.runner.infer(work, (), &call, SlotQueue::Bounded);
     let (outputs, _) = runtime
-        .block_on(compiled.runner.infer(
-            inputs,
-            wanted,
-            (),
-            &RequestRecord::uncounted(),
-            SlotQueue::Bounded,
-        ))
+        .block_on(run)
         .map_err(|error| ovms::error::chain(&error))?;
     Ok(outputs
         .into_iter()

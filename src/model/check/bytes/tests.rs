@@ -56,8 +56,8 @@ fn request(dialect: Dialect, shape: &[i64], data: Data) -> InferRequest {
 
 fn taken(info: &ServableInfo, shape: &[i64], data: Data) -> SlotInput {
     let request = request(Dialect::KServe, shape, data);
-    let (mut inputs, _) = check(info, request, PixelLimit::default(), &Budget::default()).unwrap();
-    inputs.remove(0)
+    let mut work = check(info, request, PixelLimit::default(), &Budget::default()).unwrap();
+    work.inputs.remove(0)
 }
 
 fn refused(info: &ServableInfo, dialect: Dialect, shape: &[i64], data: Data) -> String {
