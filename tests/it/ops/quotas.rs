@@ -256,8 +256,7 @@ fn messages_of_streams_come_at_the_rate() {
         let questions = tokio_stream::iter(vec![question.clone(); 10]);
         let open = async move { client.server_reflection_info(questions).await };
         grpc.wait(open).ok()
-    })
-    .into_inner();
+    });
     let count = grpc.runtime.block_on(async {
         let mut count = 0;
         while answers.message().await.unwrap().is_some() {
