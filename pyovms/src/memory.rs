@@ -6,7 +6,7 @@
 //! they say is used once.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     fs::File,
     io,
@@ -69,6 +69,9 @@ pub struct Place {
     /// Length, in bytes.
     #[prost(uint64, tag = "5")]
     pub length: u64,
+    /// Marks a block given back whose arena has not come: its owner is to take no more from that.
+    #[prost(bool, tag = "6")]
+    pub is_missing: bool,
 }
 
 /// Notices to the other side.
@@ -152,8 +155,8 @@ impl Drop for Block {
                         arena: self.arena.number,
                         is_yours: true,
                         block: self.offset as u64,
-                        offset: 0,
                         length: self.length as u64,
+                        ..Place::default()
                     });
                 }
             }
@@ -260,6 +263,8 @@ enum OtherArena {
     Mapped(Arc<Arena>),
     /// There was no room for it: what lies in it is refused, unless there is room then.
     Unmapped(File, usize),
+    /// Its descriptor has not come: what lies in it is refused.
+    Missing,
 }
 
 impl OtherArena {
@@ -272,6 +277,10 @@ impl OtherArena {
         match self {
             Self::Mapped(arena) => Ok(Arc::clone(arena)),
             Self::Unmapped(..) => Err(io::ErrorKind::OutOfMemory.into()),
+            Self::Missing => Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "the process that takes them has as many files open as it may (ulimit -n)",
+            )),
         }
     }
 }
@@ -288,20 +297,39 @@ struct Own {
     current: Option<(Arc<Arena>, usize)>,
     /// Number of taken blocks of each arena that has several.
     taken: HashMap<u32, usize>,
+    /// Arenas that the other side has not got: they end with what is taken of them.
+    left: HashSet<u32>,
 }
 
 impl Own {
     fn free(&mut self, arena: Arc<Arena>, offset: usize, length: usize, announce: &dyn Announce) {
+        let is_left = self.left.contains(&arena.number);
+        let mut has_ended = is_left;
         if length >= LARGE {
-            if self.spare + length > MAX_SPARE {
-                announce.ended(arena.number, arena.map.len());
-                return;
+            has_ended |= self.spare + length > MAX_SPARE;
+            if !has_ended {
+                self.spare += length;
             }
-            self.spare += length;
         } else if let Some(taken) = self.taken.get_mut(&arena.number) {
             *taken -= 1;
+            has_ended &= *taken == 0;
         }
-        self.free.entry(length).or_default().push((arena, offset));
+        if has_ended {
+            self.taken.remove(&arena.number);
+            self.left.remove(&arena.number);
+            announce.ended(arena.number, arena.map.len());
+        } else if !is_left {
+            self.free.entry(length).or_default().push((arena, offset));
+        }
+    }
+
+    /// Takes nothing more from an arena, which ends with what is taken of it.
+    fn leave(&mut self, number: u32) {
+        self.left.insert(number);
+        self.current.take_if(|(arena, _)| arena.number == number);
+        for blocks in self.free.values_mut() {
+            blocks.retain(|(arena, _)| arena.number != number);
+        }
     }
 
     /// Ends the arenas of which nothing is taken; returns whether there were any.
@@ -486,6 +514,12 @@ impl Shared {
         Ok(())
     }
 
+    /// Notes an arena of the other side whose descriptor has not come: what lies in it is refused, and the other side
+    /// takes no more from it.
+    pub fn miss(&self, number: u32) {
+        self.others().insert(number, OtherArena::Missing);
+    }
+
     /// Forgets an arena of the other side, which has ended.
     pub fn unmap(&self, number: u32) {
         let arena = self.others().remove(&number);
@@ -507,6 +541,7 @@ impl Shared {
             block: block.offset as u64,
             offset: span.offset as u64,
             length: span.length as u64,
+            is_missing: false,
         }
     }
 
@@ -530,16 +565,17 @@ impl Shared {
                 Arc::clone(&block.ok_or_else(|| invalid("a block is not lent"))?.0)
             }
             false => {
-                let arena = self
-                    .others()
-                    .get_mut(&place.arena)
-                    .map(|arena| arena.mapped(place.arena));
-                let arena = arena.ok_or_else(|| invalid("an arena is not known"))?;
+                let arena = self.others().get_mut(&place.arena).map(|arena| {
+                    let is_missing = matches!(arena, OtherArena::Missing);
+                    (arena.mapped(place.arena), is_missing)
+                });
+                let (arena, is_missing) = arena.ok_or_else(|| invalid("an arena is not known"))?;
                 let arena = arena.inspect_err(|_| {
                     // Nobody else gives it back.
                     self.announce.freed(Place {
                         is_yours: true,
                         offset: 0,
+                        is_missing,
                         ..*place
                     });
                 })?;
@@ -581,11 +617,15 @@ impl Shared {
             return;
         };
         *count -= 1;
-        if *count == 0 {
-            let block = lent.remove(&key);
-            drop(lent);
-            drop(block);
+        let last = match *count {
+            0 => lent.remove(&key),
+            _ => None,
+        };
+        drop(lent);
+        if place.is_missing {
+            self.own().leave(place.arena);
         }
+        drop(last);
     }
 
     /// Takes back what was lent for tensors of a message that is not sent.
@@ -702,6 +742,39 @@ mod tests {
         assert_eq!(sides.other_said.freed.lock().unwrap().len(), 1);
         sides.give_back();
         assert!(sides.one.lent().is_empty());
+    }
+
+    #[test]
+    fn an_arena_that_has_not_come_is_refused_and_left() {
+        for bytes in [1000, 40 << 20] {
+            let sides = Sides::new();
+            let spans = [
+                sides.one.take(bytes).unwrap(),
+                sides.one.take(bytes).unwrap(),
+            ];
+            for (number, ..) in sides.said.arenas.lock().unwrap().drain(..) {
+                sides.other.miss(number);
+            }
+            let places = [sides.one.lend(&spans[0]), sides.one.lend(&spans[1])];
+            for place in &places {
+                let refused = sides.other.borrow(place).unwrap_err();
+                assert_eq!(refused.kind(), std::io::ErrorKind::OutOfMemory);
+            }
+            let numbers = spans.each_ref().map(|span| span.block.arena.number);
+            sides.give_back();
+            assert!(sides.one.lent().is_empty());
+            let [first, second] = spans;
+            drop(first);
+            let ended = sides.said.ended.lock().unwrap().clone();
+            assert_eq!(ended.contains(&numbers[0]), numbers[0] != numbers[1]);
+            drop(second);
+            assert!(sides.said.ended.lock().unwrap().contains(&numbers[1]));
+            assert!(sides.one.own().left.is_empty());
+            // In another one.
+            let seen = sides.lend(&vec![7; bytes]);
+            assert!(!numbers.contains(&seen.block.arena.number));
+            assert_eq!(seen.as_ref()[bytes - 1], 7);
+        }
     }
 
     /// Refuses what is beyond a number of bytes.

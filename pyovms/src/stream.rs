@@ -14,7 +14,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
@@ -36,7 +36,8 @@ pub struct Incoming {
     /// Buffer that the system fills.
     buffer: Box<[u8]>,
     bytes: BytesMut,
-    descriptors: VecDeque<OwnedFd>,
+    /// `None` for one that the system has dropped.
+    descriptors: VecDeque<Option<OwnedFd>>,
     /// Indicates that the system had no more when it was asked last.
     has_all: bool,
 }
@@ -67,15 +68,21 @@ impl Incoming {
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let received =
             rustix::io::retry_on_intr(|| recvmsg(&socket, &mut slices, &mut ancillary, flags));
-        let bytes = received?.bytes;
+        let received = received?;
+        let bytes = received.bytes;
         self.bytes.extend_from_slice(&self.buffer[..bytes]);
         self.has_all = bytes < MAX_READ;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
+                self.descriptors.extend(descriptors.map(Some));
                 // The system stops behind them, whatever follows.
                 self.has_all = false;
             }
+        }
+        // A message has one at most, so that this is the one that came last.
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            self.descriptors.push_back(None);
+            self.has_all = false;
         }
         Ok(bytes)
     }
@@ -127,12 +134,13 @@ impl Incoming {
         M::decode(message).map(Some).map_err(io::Error::other)
     }
 
-    /// Takes the descriptor that has come with the last message.
+    /// Takes the descriptor that has come with the last message; `None` if this process had as many as it may, so that
+    /// the system has dropped it.
     ///
     /// # Errors
     ///
-    /// Fails if none has.
-    pub fn descriptor(&mut self) -> io::Result<OwnedFd> {
+    /// Fails if none has come.
+    pub fn descriptor(&mut self) -> io::Result<Option<OwnedFd>> {
         self.descriptors.pop_front().ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -253,7 +261,7 @@ mod tests {
             assert_eq!(message.number, number);
             if number % 2 == 0 {
                 let mut text = String::new();
-                File::from(incoming.descriptor().unwrap())
+                File::from(incoming.descriptor().unwrap().unwrap())
                     .read_to_string(&mut text)
                     .unwrap();
                 assert_eq!(text, if number == 2 { "two" } else { "four" });

@@ -8,7 +8,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 use super::{
     calculator::{Env, Resources},
@@ -40,6 +43,9 @@ use crate::{
 
 /// Interval of checks whether the last run has ended.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Time that a graph that is dropped waits for what clients that have left have begun.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Environment variable that disables all pools if set to `1`.
 const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
@@ -318,7 +324,9 @@ impl Served for GraphDefinition {
             // Work started by clients that have disconnected may still be running.
             this.pool = None;
             let is_used = || handlers.iter().any(|handler| handler.strong_count() > 1);
-            while is_used() {
+            let end = Instant::now() + PATIENCE;
+            // What does not end goes on beside the rest, and ends with its worker.
+            while is_used() && Instant::now() < end {
                 tokio::time::sleep(LOOK).await;
             }
             task::blocking("drop graph", move || drop(this)).await;
@@ -465,5 +473,91 @@ mod tests {
         let before = Fingerprint::read(&source);
         fs::write(folder.path().join("m.py"), "").unwrap();
         assert_ne!(before, Fingerprint::read(&source));
+    }
+
+    #[cfg(feature = "python")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_graph_drains_though_a_step_of_a_generator_does_not_end() {
+        use std::{path::PathBuf, sync::Arc, time::Duration};
+
+        use super::GraphDefinition;
+        use crate::{
+            graph::{ServableSession, Servables},
+            metrics::Metrics,
+            model::Served as _,
+            python::{self, HandlerLoad, Produced},
+            task,
+        };
+
+        struct Nothing;
+
+        impl Servables for Nothing {
+            fn session(
+                &self,
+                name: &str,
+                _: Option<i64>,
+            ) -> crate::error::Result<Arc<dyn ServableSession>> {
+                panic!("no node asks for {name}")
+            }
+        }
+
+        let tools = std::path::Path::new(env!("WORKSPACE_ROOT")).join(".venv");
+        let tools = std::env::var_os("OPENVINO_INSTALL_DIR").map_or(tools, PathBuf::from);
+        python::configure(None, Some(tools));
+        let folder = tempfile::tempdir().unwrap();
+        let source = GraphSource {
+            name: "g".to_owned(),
+            base_path: folder.path().to_owned(),
+            graph_path: folder.path().join("graph.pbtxt"),
+            workers: WorkerOptions::default(),
+        };
+        let graph = "input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
+            node { name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py'
+              input_stream: 'IN:in' output_stream: 'OUT:out'
+              node_options { [a/mediapipe.PythonExecutorCalculatorOptions] { handler_path: 'm.py' } } }";
+        fs::write(&source.graph_path, graph).unwrap();
+        let pid = folder.path().join("pid");
+        let handler = format!(
+            "import os, time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
+             with open({pid:?}, 'w') as file: file.write(f'{{os.getpid()}}\\n')\n        time.sleep(1000)\n        yield []\n"
+        );
+        fs::write(folder.path().join("m.py"), handler).unwrap();
+        let reporter = Metrics::off().reporter("g", 1);
+        let loaded = task::blocking("load", move || {
+            let servables: Arc<dyn Servables> = Arc::new(Nothing);
+            GraphDefinition::load(
+                &source,
+                false,
+                &servables,
+                &reporter,
+                &HandlerLoad::default(),
+            )
+        });
+        let definition = Arc::new(loaded.await.unwrap());
+        let instance = definition.handlers["p"].instance_at(&definition.worker(false).unwrap());
+        let given = instance.execute(&[], true, true, None).await.unwrap();
+        assert!(matches!(given, Produced::Generator(_)));
+        let limit = Duration::from_secs(60);
+        let in_step = async {
+            loop {
+                let text = fs::read_to_string(&pid).unwrap_or_default();
+                if let Some(pid) = text.strip_suffix('\n') {
+                    return pid.to_owned();
+                }
+                tokio::time::sleep(super::LOOK).await;
+            }
+        };
+        let pid = tokio::time::timeout(limit, in_step).await.unwrap();
+        drop(given);
+        drop(instance);
+        tokio::time::timeout(limit, definition.drain())
+            .await
+            .unwrap();
+        let gone = async {
+            while fs::exists(format!("/proc/{pid}")).unwrap() {
+                tokio::time::sleep(super::LOOK).await;
+            }
+        };
+        tokio::time::timeout(limit, gone).await.unwrap();
     }
 }

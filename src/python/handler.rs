@@ -4,27 +4,25 @@ use std::{
     fmt,
     future::Future,
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use pyovms::message::{Instance, Order};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::{
     NodeFacts,
     error::{HandlerError, HandlerLoadError, Misfit, Raised, handler_near},
     instance::HandlerInstance,
-    worker::{HandlerLoad, WorkerGroup, WorkerOptions, WorkerSeat, group::COMMON, waiting::Answer},
+    worker::{
+        HandlerLoad, WorkerGroup, WorkerOptions, WorkerSeat,
+        group::COMMON,
+        handler_load::{PATIENCE, finalize},
+        held::{Life, Use},
+    },
 };
 use crate::task::Task;
-
-/// Time that [`PythonHandler::finalize`] waits for calls in flight, and then for `finalize` itself.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `OvmsPythonModel` of one node, in each worker of its group.
 pub struct PythonHandler {
@@ -36,6 +34,7 @@ pub struct PythonHandler {
     misfits: Vec<Misfit>,
     places: Arc<Semaphore>,
     life: Arc<Life>,
+    is_finalized: Mutex<bool>,
 }
 
 /// Results of a look at the class of a handler.
@@ -45,59 +44,6 @@ pub struct HandlerFacts {
     pub generates: bool,
     /// Methods that have nearly the name of one that the server calls, and that the class does not have.
     pub strays: Vec<Misfit>,
-}
-
-/// Uses of a handler, which have to end before it is finalized.
-#[derive(Default)]
-struct Life {
-    uses: AtomicUsize,
-    is_closing: AtomicBool,
-    ended: Notify,
-    finalized: Mutex<bool>,
-}
-
-impl Life {
-    /// Waits until there are no uses.
-    async fn unused(&self) {
-        loop {
-            let ended = self.ended.notified();
-            let mut ended = std::pin::pin!(ended);
-            ended.as_mut().enable();
-            if self.uses.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            ended.await;
-        }
-    }
-}
-
-/// A use of a handler: a call, a state, or a generator.
-pub(super) struct Use(Arc<PythonHandler>);
-
-impl Use {
-    /// Begins another use within this one, which a handler that ends waits for as well.
-    pub(super) fn again(&self) -> Self {
-        self.0.life.uses.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(&self.0))
-    }
-
-    /// Returns the limit on the time of a call.
-    pub(super) fn timeout(&self) -> Option<Duration> {
-        self.0.timeout()
-    }
-
-    /// Returns the runtime on which the end of it can be waited for.
-    pub(super) fn runtime(&self) -> tokio::runtime::Handle {
-        self.0.group.runtime().clone()
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        if self.0.life.uses.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.life.ended.notify_waiters();
-        }
-    }
 }
 
 impl PythonHandler {
@@ -127,7 +73,8 @@ impl PythonHandler {
             class,
             misfits,
             places: Arc::new(Semaphore::new(COMMON.per_handler.load(Ordering::Relaxed))),
-            life: Arc::default(),
+            life: Life::new(group.runtime().clone(), group.timeout()),
+            is_finalized: Mutex::default(),
         }))
     }
 
@@ -205,17 +152,14 @@ impl PythonHandler {
     }
 
     /// Begins a use, unless the handler ends.
-    pub(super) fn enter(self: &Arc<Self>) -> Result<Use, HandlerError> {
-        self.life.uses.fetch_add(1, Ordering::AcqRel);
-        let entered = Use(Arc::clone(self));
-        if self.life.is_closing.load(Ordering::Acquire) {
-            return Err(HandlerError::Raised(Raised {
+    pub(super) fn enter(&self) -> Result<Use, HandlerError> {
+        self.life.enter().ok_or_else(|| {
+            HandlerError::Raised(Raised {
                 kind: "RuntimeError".to_owned(),
                 message: format!("the handler of node {} is finalized", self.node_name()),
                 ..Raised::default()
-            }));
-        }
-        Ok(entered)
+            })
+        })
     }
 
     /// Shuts down the handler: no new calls begin, calls in flight end, then `finalize` is called
@@ -224,10 +168,10 @@ impl PythonHandler {
     ///
     /// Blocks until that is done, but for a limited time. Returns what `finalize` has raised, which is logged.
     pub fn finalize(&self) -> Option<Raised> {
-        if std::mem::replace(&mut *self.life.finalized.lock(), true) {
+        if std::mem::replace(&mut *self.is_finalized.lock(), true) {
             return None;
         }
-        self.life.is_closing.store(true, Ordering::Release);
+        self.life.close();
         let (life, end) = (Arc::clone(&self.life), self.end());
         // A task, since a runtime that ends drops those; a thread for blocking work may outlive it.
         let all = async move {
@@ -248,30 +192,9 @@ impl PythonHandler {
         let (group, number) = (Arc::clone(&self.group), self.number);
         let name = self.node_name().to_owned();
         async move {
-            let links = group.links();
-            let finalize = links.iter().map(|link| {
-                link.call(&name, |call| {
-                    Order::Finalize(Instance {
-                        call,
-                        node: number,
-                        instance: 0,
-                    })
-                })
-            });
-            let all = futures::future::join_all(finalize);
-            let mut last = None;
-            for outcome in tokio::time::timeout(PATIENCE, all)
-                .await
-                .unwrap_or_default()
-            {
-                if let Ok(Answer::Raised(raised)) = outcome {
-                    let text = format!("Failed to process python node finalize method: {raised}");
-                    tracing::error!(of = group.of, node = name, "{}", raised.for_log(&text));
-                    last = Some(raised);
-                }
-            }
+            let raised = finalize(&group.of, &group.links(), &name, number).await;
             group.forget(number);
-            last
+            raised
         }
     }
 }
@@ -279,7 +202,7 @@ impl PythonHandler {
 impl Drop for PythonHandler {
     /// Finalizes one that was not.
     fn drop(&mut self) {
-        if !*self.life.finalized.lock() {
+        if !*self.is_finalized.lock() {
             Task::spawn_on(self.group.runtime(), self.end()).detach();
         }
     }

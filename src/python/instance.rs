@@ -16,9 +16,10 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{
     HandlerTensor, Produced,
     error::HandlerError,
-    handler::{PythonHandler, Use},
+    handler::PythonHandler,
     worker::{
         WorkerSeat,
+        held::{Held, State, kill, within},
         link::Link,
         waiting::{Answer, TakenSet},
     },
@@ -56,38 +57,6 @@ struct CallLine {
 impl CallLine {
     fn is_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::Relaxed)
-    }
-}
-
-/// State of an instance, in the worker that has it; destroyed with the last of the instance and its generators.
-struct State {
-    link: Arc<Link>,
-    used: Option<Use>,
-    node: String,
-    /// Names it to the worker.
-    number: Instance,
-}
-
-impl State {
-    /// Has the worker destroy it, which counts as a use of the handler until then.
-    fn end(&mut self) -> impl Future<Output = ()> + Send + 'static {
-        let (link, used, node) = (Arc::clone(&self.link), self.used.take(), self.node.clone());
-        let number = self.number.clone();
-        async move {
-            let close = |call| Order::Close(Instance { call, ..number });
-            let limit = used.as_ref().and_then(Use::timeout);
-            // Whatever comes of it is logged.
-            let _ = within(limit, &link, link.call(&node, close)).await;
-            drop(used);
-        }
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.used.as_ref().map(Use::runtime) {
-            Task::spawn_on(&runtime, self.end()).detach();
-        }
     }
 }
 
@@ -135,7 +104,7 @@ impl HandlerInstance {
         self.handler.stateful()
     }
 
-    /// Makes the state, if it has one: calls `create_state`.
+    /// Makes the state, if it has one: calls `create_state`. Where the caller leaves meanwhile, the state ends.
     ///
     /// # Errors
     ///
@@ -145,15 +114,19 @@ impl HandlerInstance {
             return Ok(());
         }
         let used = self.handler.enter()?;
+        let _place = self.place().await;
+        // The worker may die while a call waits for a place.
         let link = self.seat.link().await?;
-        self.call(&link, |call| Order::Open(self.named(call)))
-            .await?;
-        *self.state.lock() = Some(Arc::new(State {
-            link,
-            used: Some(used),
-            node: self.handler.node_name().to_owned(),
-            number: self.named(0),
-        }));
+        let node = self.handler.node_name();
+        link.has_room(node)?;
+        let state = State::new(Arc::clone(&link), used, node, self.named(0));
+        let held = Held::State(Arc::clone(&state));
+        let order = |call| Order::Open(self.named(call));
+        let (number, answer) = link.begin(node, None, Some(held), order)?;
+        let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
+        let answer = self.limited(&link, Some(number), answer).await?;
+        self.heard(answer)?;
+        *self.state.lock() = Some(state);
         Ok(())
     }
 
@@ -163,21 +136,6 @@ impl HandlerInstance {
             node: self.handler.number(),
             instance: self.number,
         }
-    }
-
-    /// Makes a call within the limits of the handler.
-    async fn call(
-        &self,
-        link: &Arc<Link>,
-        order: impl FnOnce(u64) -> Order,
-    ) -> Result<Answer, HandlerError> {
-        let _place = self.place().await;
-        let node = self.handler.node_name();
-        link.has_room(node)?;
-        let (number, answer) = link.begin(node, None, order)?;
-        let answer = async { answer.await.unwrap_or_else(|_| Err(link.death(node))) };
-        let answer = self.limited(link, Some(number), answer).await?;
-        self.heard(answer)
     }
 
     /// Waits for a call, and kills the worker if that takes too long: also if nobody waits any more for the call of that
@@ -267,32 +225,34 @@ impl HandlerInstance {
             None => None,
         };
         let state = self.state.lock().clone();
-        let (link, used) = match &state {
+        let held = match state {
             // One that is open goes on while its handler ends.
-            Some(state) => (Arc::clone(&state.link), state.used.as_ref().map(Use::again)),
-            None => {
-                let used = self.handler.enter()?;
-                (self.seat.link().await?, Some(used))
-            }
+            Some(state) => Held::State(state),
+            None => Held::Use(self.handler.enter()?),
         };
         let _place = self.place().await;
+        let link = match &held {
+            Held::State(state) => Arc::clone(state.link()),
+            // The worker may die while a call waits for a place.
+            Held::Use(_) => self.seat.link().await?,
+        };
         if line.is_some_and(CallLine::is_abandoned) {
             return Ok(Produced::Nothing);
         }
         link.has_room(self.handler.node_name())?;
         let tensors = link.all_sent(inputs).await?;
-        let (sets, taken) = match generates {
+        let (sets, followed, held) = match generates {
             true => {
                 let (sets, taken) = mpsc::unbounded_channel();
-                (Some(sets), Some(taken))
+                (Some(sets), Some((taken, held)), None)
             }
-            false => (None, None),
+            false => (None, None, Some(held)),
         };
         if let Some(line) = line {
             line.unanswered.fetch_add(1, Ordering::Relaxed);
         }
         let node = self.handler.node_name();
-        let (call, answer) = link.begin(node, sets, |call| {
+        let (call, answer) = link.begin(node, sets, held, |call| {
             Order::Execute(Execute {
                 call,
                 node: self.handler.number(),
@@ -305,6 +265,9 @@ impl HandlerInstance {
                 line: line.map_or(0, |_| self.number),
             })
         })?;
+        // Before anybody can leave: nobody else closes what the call gives.
+        let mut generator =
+            followed.map(|followed| HandlerGenerator::of(&link, call, Some(followed)));
         if line.is_some_and(CallLine::is_abandoned) {
             self.skip(&link);
         }
@@ -316,16 +279,18 @@ impl HandlerInstance {
         if let Some(line) = line {
             line.unanswered.fetch_sub(1, Ordering::Relaxed);
         }
+        if let Some(generator) = &mut generator {
+            generator.is_given = true;
+            if !matches!(answer, Ok(Answer::Generator)) {
+                generator.end();
+            }
+        }
         Ok(match self.heard(answer?)? {
             Answer::Outputs(tensors) => Produced::Outputs(tensors),
-            Answer::Generator => Produced::Generator(HandlerGenerator {
-                link,
-                number: call,
-                sets: taken,
-                ahead: 1,
-                used,
-                state,
-            }),
+            Answer::Generator => {
+                let none = || HandlerGenerator::of(&link, call, None);
+                Produced::Generator(generator.unwrap_or_else(none))
+            }
             _ => Produced::Nothing,
         })
     }
@@ -349,13 +314,14 @@ impl HandlerInstance {
             set.unwrap_or_else(|| Err(link.death(self.handler.node_name())))
         };
         let set = self.limited(&link, None, set).await;
-        if let Ok(Some(tensors)) = &set {
-            let bytes = tensors.iter().map(|tensor| tensor.bytes().len()).sum();
-            generator.taken(bytes);
-        } else {
-            generator.sets = None;
-            generator.used = None;
-            generator.state = None;
+        match &set {
+            Ok(Some(tensors)) => {
+                let bytes = tensors.iter().map(|tensor| tensor.bytes().len()).sum();
+                generator.taken(bytes);
+            }
+            // The worker still has it.
+            Err(HandlerError::Memory(..)) => generator.leave(),
+            _ => generator.end(),
         }
         set.map_err(|error| self.logged(error))
     }
@@ -370,26 +336,6 @@ impl HandlerInstance {
             to_its_end(state.end()).await;
         }
     }
-}
-
-/// Waits for what a worker does, which is killed if that takes longer than the limit of a call.
-async fn within<T>(limit: Option<Duration>, link: &Link, call: impl Future<Output = T>) -> T {
-    let mut call = std::pin::pin!(call);
-    if let Some(limit) = limit {
-        match tokio::time::timeout(limit, call.as_mut()).await {
-            Ok(done) => return done,
-            Err(_) => kill(link, limit),
-        }
-    }
-    call.await
-}
-
-/// Kills a worker, one of whose calls has not ended within its limit.
-fn kill(link: &Link, limit: Duration) {
-    link.kill(format!(
-        "was killed after {} ms (python_timeout_ms)",
-        limit.as_millis()
-    ));
 }
 
 /// A call with a limit that somebody waits for.
@@ -449,11 +395,36 @@ pub struct HandlerGenerator {
     sets: Option<mpsc::UnboundedReceiver<TakenSet>>,
     /// Sets that it may still give.
     ahead: u32,
-    used: Option<Use>,
-    state: Option<Arc<State>>,
+    held: Option<Held>,
+    /// Indicates that the call that gives it has ended.
+    is_given: bool,
 }
 
 impl HandlerGenerator {
+    /// Follows a call that may give a generator: one that it gives is closed if its caller has left by then. Where it may
+    /// give none, that has ended.
+    fn of(
+        link: &Arc<Link>,
+        number: u64,
+        followed: Option<(mpsc::UnboundedReceiver<TakenSet>, Held)>,
+    ) -> Self {
+        let (sets, held) = followed.unzip();
+        Self {
+            link: Arc::clone(link),
+            number,
+            sets,
+            ahead: 1,
+            held,
+            is_given: false,
+        }
+    }
+
+    /// Notes that it has ended, or that the call has given none.
+    fn end(&mut self) {
+        self.sets = None;
+        self.held = None;
+    }
+
     /// Counts a set that was taken, and lets the generator give more when it has few left.
     fn taken(&mut self, bytes: usize) {
         self.ahead -= 1;
@@ -464,35 +435,42 @@ impl HandlerGenerator {
             self.link.go_on(self.number, more);
         }
     }
-}
 
-impl Drop for HandlerGenerator {
-    fn drop(&mut self) {
-        let Some(mut sets) = self.sets.take() else {
+    /// Has it closed, and keeps its state until it has ended.
+    fn leave(&mut self) {
+        let (Some(mut sets), Some(held)) = (self.sets.take(), self.held.take()) else {
             return;
         };
-        self.link.send(Order::CloseGenerator(Numbered {
-            number: self.number,
-        }));
-        let Some(used) = self.used.take() else { return };
-        let (runtime, state) = (used.runtime(), self.state.take());
-        let (link, limit) = (Arc::downgrade(&self.link), used.timeout());
+        self.link.close_generator(self.number);
+        let Some((runtime, limit)) = held.life() else {
+            return;
+        };
+        // Its call, which has a limit of its own, is before it.
+        let patience = limit.map(|limit| if self.is_given { limit } else { 2 * limit });
+        let link = Arc::downgrade(&self.link);
         Task::spawn_on(&runtime, async move {
             // It reports its end as well.
             let mut ended = std::pin::pin!(async { while sets.recv().await.is_some() {} });
             // A step that does not end is no better for the client having left; it has the limit of a call anew, since
             // its end and that of the generator are one to those who wait.
-            if let Some(limit) = limit
-                && tokio::time::timeout(limit, ended.as_mut()).await.is_err()
+            if let (Some(limit), Some(patience)) = (limit, patience)
+                && tokio::time::timeout(patience, ended.as_mut())
+                    .await
+                    .is_err()
                 && let Some(link) = link.upgrade()
             {
                 kill(&link, limit);
             }
             ended.await;
-            drop(state);
-            drop(used);
+            drop(held);
         })
         .detach();
+    }
+}
+
+impl Drop for HandlerGenerator {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

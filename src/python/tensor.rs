@@ -33,6 +33,8 @@ pub(super) struct Origin {
     pub(super) object: Option<RemoteObject>,
     /// The bytes, if they are in shared memory.
     pub(super) span: Option<Span>,
+    /// Indicates that the bytes have come with it; otherwise the worker alone has them.
+    pub(super) has_contents: bool,
 }
 
 /// An object of a worker, which is released when this is dropped.

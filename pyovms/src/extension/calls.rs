@@ -468,9 +468,15 @@ impl Calls {
     }
 
     fn received<'py>(&self, py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyTensor>> {
-        let object = (tensor.object != 0).then(|| self.objects.get(py, tensor.object));
-        match object.flatten() {
+        if tensor.object == 0 {
+            return contents::received(py, &self.shared, tensor);
+        }
+        match self.objects.get(py, tensor.object) {
             Some(object) => Ok(object),
+            None if tensor.contents.is_none() => Err(PyRuntimeError::new_err(format!(
+                "input {:?} is not in this worker any more",
+                tensor.name
+            ))),
             None => contents::received(py, &self.shared, tensor),
         }
     }
@@ -520,7 +526,10 @@ impl Calls {
             return Ok(Outcome::Ended(Empty {}));
         }
         if done.cast::<PyIterator>().is_ok() {
-            self.generators.add(call.call, done.unbind(), node, trace);
+            // Where there may be none, nobody closes it either.
+            if call.credits > 0 {
+                self.generators.add(call.call, done.unbind(), node, trace);
+            }
             return Ok(Outcome::Generator(Numbered { number: call.call }));
         }
         Err(PyTypeError::new_err(format!(

@@ -43,8 +43,13 @@ fn borrowed(shared: &Shared, place: &Place, name: &str) -> PyResult<Span> {
     shared.borrow(place).map_err(|error| match error.kind() {
         io::ErrorKind::OutOfMemory => {
             let bytes = place.length;
-            let text = format!("no memory for the {bytes} bytes of input {name:?}; python_memory_limit has to be larger");
-            PyMemoryError::new_err(text)
+            let reason = match error.get_ref() {
+                Some(reason) => format!(": {reason}"),
+                None => "; python_memory_limit has to be larger".to_owned(),
+            };
+            PyMemoryError::new_err(format!(
+                "no memory for the {bytes} bytes of input {name:?}{reason}"
+            ))
         }
         _ => error.into(),
     })

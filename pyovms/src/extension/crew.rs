@@ -232,17 +232,16 @@ impl Crew {
                 continue;
             }
             if state.running > 0 && state.moved.elapsed() > LONG {
-                let hands_over = state.source.is_some();
-                if hands_over {
+                if state.source.is_some() {
                     self.hand_over(&mut state);
                     state.moved = Instant::now();
                 }
-                // The thread that has said a reply may be the one whose next call takes long.
-                if std::mem::take(&mut state.unsent) > 0 || hands_over {
-                    drop(state);
-                    self.calls.flush();
-                    state = self.state();
-                }
+                // The thread that has said a reply may be the one whose next call takes long, or the first step of the
+                // generator that the reply is about.
+                state.unsent = 0;
+                drop(state);
+                self.calls.flush();
+                state = self.state();
             }
             let (woken, _) = self
                 .watch

@@ -119,10 +119,10 @@ impl Source {
                 }
                 match message.order {
                     Some(Order::Arena(Arena { number, bytes: 0 })) => self.shared.unmap(number),
-                    Some(Order::Arena(arena)) => {
-                        let file = self.incoming.descriptor()?;
-                        self.shared.map(arena.number, arena.bytes, file)?;
-                    }
+                    Some(Order::Arena(arena)) => match self.incoming.descriptor()? {
+                        Some(file) => self.shared.map(arena.number, arena.bytes, file)?,
+                        None => self.shared.miss(arena.number),
+                    },
                     Some(order) => {
                         any = true;
                         orders.extend([order]);
@@ -137,6 +137,15 @@ impl Source {
             self.link.flush();
         }
     }
+}
+
+/// Returns an object as a text, whatever it is: a path may be in no encoding, and an entry of the search path no path.
+fn shown(object: &Bound<'_, PyAny>) -> String {
+    let text = object.str();
+    text.map_or_else(
+        |_| String::new(),
+        |text| text.to_string_lossy().into_owned(),
+    )
 }
 
 /// Serves a socket to its end.
@@ -166,8 +175,10 @@ pub(super) fn serve(
             .next()
             .unwrap_or_default()
             .to_owned(),
-        prefix: sys.getattr("prefix")?.extract()?,
-        path: sys.getattr("path")?.extract()?,
+        prefix: shown(&sys.getattr("prefix")?),
+        path: (sys.getattr("path")?.try_iter()?)
+            .map(|entry| entry.as_ref().map(shown).unwrap_or_default())
+            .collect(),
     }));
     link.flush();
     let source = Source {

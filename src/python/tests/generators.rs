@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::support::{Folder, Instance, Made, awaited, executes, handler, text};
+use super::support::{
+    Folder, Instance, Made, awaited, executes, handler, in_time, left, text, until,
+};
 use crate::python::{HandlerGenerator, Produced, Raised};
 
 fn generator(instance: &Instance) -> HandlerGenerator {
@@ -197,4 +199,93 @@ fn generators_of_several_instances_are_interleaved() {
             assert_eq!(text(&set[0]), n.to_string());
         }
     }
+}
+
+#[test]
+fn a_generator_that_was_given_before_its_client_has_left_is_closed() {
+    let folder = Folder::new();
+    let (begun, closed) = (folder.file("begun"), folder.file("closed"));
+    let made = executes(&format!(
+        "open({begun:?}, 'w').close()\ntry:\n    while True: yield []\nfinally: open({closed:?}, 'w').write('closed')"
+    ));
+    let instance = made.instance();
+    let group = made.handler.group();
+    let link = group.links().remove(0);
+    group.runtime().block_on(async {
+        let mut call = Box::pin(instance.begun(&[]));
+        assert!(futures::poll!(call.as_mut()).is_pending());
+        // The answer is there, and nobody has taken it.
+        until(|| begun.exists() && link.busy() == 0).await;
+        drop(call);
+    });
+    assert_eq!(awaited(&closed), "closed");
+    group.runtime().block_on(until(|| link.nodes().is_empty()));
+}
+
+#[test]
+fn a_generator_that_nobody_may_have_is_not_kept() {
+    let made = handler(
+        "import weakref\nfrom pyovms import Tensor\nclass Sets:\n    def __iter__(self): return self\n    def __next__(self): raise StopIteration\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        if hasattr(self, 'kept'): return [Tensor('out', str(self.kept()).encode())]\n        sets = Sets()\n        self.kept = weakref.ref(sets)\n        return sets\n",
+    );
+    let instance = made.instance();
+    let ask = || made.handler.group().runtime().block_on(instance.asked(&[]));
+    assert!(matches!(ask(), Ok(Produced::Generator(_))));
+    match ask() {
+        Ok(Produced::Outputs(outputs)) => assert_eq!(text(&outputs[0]), "None"),
+        other => panic!("expected outputs, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_generator_is_given_before_its_first_step_ends() {
+    let folder = Folder::new();
+    let ends = folder.file("ends");
+    // Long enough for another thread to wait for orders meanwhile.
+    let made = executes(&format!(
+        "import os, time\ntime.sleep(0.05)\ndef steps():\n    while not os.path.exists({ends:?}): time.sleep(0.01)\n    yield []\nreturn steps()"
+    ));
+    let instance = made.instance();
+    let given = in_time(instance.begun(&[]));
+    let Ok(Produced::Generator(mut generator)) = made.handler.group().runtime().block_on(given)
+    else {
+        panic!("expected a generator");
+    };
+    fs::write(ends, "").unwrap();
+    assert!(instance.next(&mut generator).unwrap().is_some());
+}
+
+#[test]
+fn a_step_that_does_not_end_counts_among_the_calls() {
+    let folder = Folder::new();
+    let (begun, ends) = (folder.file("begun"), folder.file("ends"));
+    let made = executes(&format!(
+        "import os, time\nyield []\nopen({begun:?}, 'w').close()\nwhile not os.path.exists({ends:?}): time.sleep(0.01)"
+    ));
+    let group = made.handler.group();
+    let link = group.links().remove(0);
+    let instance = made.instance();
+    let mut steps = generator(&instance);
+    group.runtime().block_on(until(|| link.busy() == 0));
+    assert!(instance.next(&mut steps).unwrap().is_some());
+    assert_eq!(link.busy(), 1, "it may go on");
+    group.runtime().block_on(until(|| begun.exists()));
+    drop(steps);
+    assert_eq!((link.busy(), group.seat(false).load().0), (1, 1));
+    fs::write(&ends, "").unwrap();
+    group.runtime().block_on(until(|| link.busy() == 0));
+    // One that is left in its call counts once.
+    fs::remove_file(&ends).unwrap();
+    fs::remove_file(&begun).unwrap();
+    let waits = executes(&format!(
+        "import os, time\nopen({begun:?}, 'w').close()\nwhile not os.path.exists({ends:?}): time.sleep(0.01)\nreturn iter([[]])"
+    ));
+    let group = waits.handler.group();
+    let link = group.links().remove(0);
+    let instance = waits.instance();
+    let leaves = left(instance.begun(&[]), || begun.exists());
+    group.runtime().block_on(leaves);
+    assert_eq!(link.busy(), 1);
+    fs::write(&ends, "").unwrap();
+    let closed = until(|| link.busy() == 0 && link.nodes().is_empty());
+    group.runtime().block_on(closed);
 }

@@ -5,9 +5,10 @@ use std::{fs, sync::Arc};
 use bytes::Bytes;
 
 use super::support::{
-    Folder, Instance, awaited, executes, floats, group, load_into, outputs, text,
+    Folder, Instance, awaited, executes, floats, group, handler, left, load_into, outputs, text,
+    until,
 };
-use crate::python::HandlerTensor;
+use crate::python::{HandlerTensor, Produced};
 
 /// Bytes that report when they are dropped.
 struct Watched {
@@ -108,4 +109,64 @@ fn outputs_outlive_their_handler() {
     assert_eq!(out[0].bytes().len(), 256_000);
     assert_eq!(out[0].bytes()[..3], [0, 1, 2]);
     assert_eq!(out[1].bytes()[..], *b"x");
+}
+
+#[test]
+fn a_handler_is_finalized_after_calls_whose_clients_have_left() {
+    let folder = Folder::new();
+    let (log, ends) = (folder.file("log"), folder.file("ends"));
+    let made = handler(&format!(
+        "import os, time\ndef note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        if inputs: return []\n        note('begun')\n        while not os.path.exists({ends:?}): time.sleep(0.01)\n        note('executed')\n        return []\n    def finalize(self): note('finalize')\n"
+    ));
+    let instance = Instance::new(&made.handler);
+    let leaves = left(instance.asked(&[]), || log.exists());
+    made.handler.group().runtime().block_on(leaves);
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| made.handler.finalize());
+        let input = [floats("a", &[1], &[0.0])];
+        while Instance::new(&made.handler).called(&input, true).is_ok() {
+            std::thread::yield_now();
+        }
+        fs::write(ends, "").unwrap();
+        ending.join().unwrap();
+    });
+    assert_eq!(fs::read_to_string(log).unwrap(), "begun executed finalize ");
+}
+
+#[test]
+fn a_worker_ends_with_its_handlers_whatever_goes_on_there() {
+    let folder = Folder::new();
+    let begun = folder.file("begun");
+    let hangs = format!("        open({begun:?}, 'w').close()\n        time.sleep(1000)\n");
+    for (rest, generates) in [
+        (format!("    def execute(self, inputs):\n{hangs}"), false),
+        (
+            format!("    def execute(self, inputs):\n        yield []\n{hangs}"),
+            true,
+        ),
+        (
+            format!(
+                "    def create_state(self): pass\n    def execute(self, inputs, state): return []\n    def destroy_state(self, state):\n{hangs}"
+            ),
+            false,
+        ),
+    ] {
+        let _ = fs::remove_file(&begun);
+        let made = handler(&format!("import time\nclass OvmsPythonModel:\n{rest}"));
+        let link = made.handler.group().links().remove(0);
+        let runtime = made.handler.group().runtime().clone();
+        let instance = made.instance();
+        if generates {
+            let Ok(Produced::Generator(mut generator)) = instance.execute(&[], true) else {
+                panic!("expected a generator");
+            };
+            assert!(instance.next(&mut generator).unwrap().is_some());
+        } else if !made.handler.stateful() {
+            runtime.block_on(left(instance.asked(&[]), || begun.exists()));
+        }
+        drop(instance);
+        runtime.block_on(until(|| begun.exists()));
+        drop(made);
+        runtime.block_on(until(|| link.ended_how().is_some()));
+    }
 }

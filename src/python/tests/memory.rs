@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 
-use super::support::{asserts, executes, executes_in, floats, group, outputs};
-use crate::python::HandlerTensor;
+use super::support::{
+    asserts, executes, executes_in, floats, group, in_time, is_apart, outputs, until,
+    with_descriptors, without_descriptors,
+};
+use crate::python::{HandlerTensor, error::HandlerError};
 
 const LARGE: usize = 10 << 20;
 
@@ -244,4 +247,89 @@ fn an_array_that_a_weak_reference_leads_to_is_copied() {
     // The tensor kept by the handler keeps the array alive.
     made.outputs(&[floats("a", &[1], &[0.0])]);
     assert!(out[0].bytes().iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn memory_that_is_not_used_is_given_back() {
+    let workers = group();
+    let made = executes_in(&workers, "return []");
+    outputs(made.run(&[large()]));
+    outputs(made.run(&[floats("a", &[10_000], &[1.0; 10_000])]));
+    assert!(workers.charged_inputs() > LARGE);
+    let unused = until(|| workers.charged_inputs() == 0);
+    workers.runtime().block_on(unused);
+    outputs(made.run(&[large()]));
+}
+
+/// Handler code that takes the right to more descriptors from its worker, or gives it back.
+const DESCRIPTORS: &str = "import os, resource\nkind = resource.RLIMIT_NOFILE\nif len(inputs) == 1:\n    self.limit = resource.getrlimit(kind)\n    next = os.open('/dev/null', 0)\n    os.close(next)\n    resource.setrlimit(kind, (next, self.limit[1]))\nif len(inputs) == 2:\n    resource.setrlimit(kind, self.limit)\nreturn [Tensor('out', str(os.getpid()).encode())]";
+
+#[test]
+fn a_worker_without_descriptors_refuses_what_it_cannot_have() {
+    let made = executes(DESCRIPTORS);
+    let small = floats("a", &[1], &[1.0]);
+    // All of its threads and modules are there.
+    let before = made.outputs(&[]);
+    made.outputs(std::slice::from_ref(&small));
+    for _ in 0..3 {
+        let raised = made.fails(&[large(), large(), large()]);
+        assert_eq!(raised.kind, "MemoryError");
+        let reason = "no memory for the 10485760 bytes of input \"a\": the process that takes them has as many files open";
+        assert!(raised.message.starts_with(reason), "{raised}");
+    }
+    made.outputs(&[small.clone(), small]);
+    let after = made.outputs(&[large(), large(), large()]);
+    assert_eq!(before[0].bytes(), after[0].bytes(), "it is the same worker");
+}
+
+#[test]
+fn a_server_without_descriptors_refuses_what_it_cannot_have() {
+    if !is_apart("memory::a_server_without_descriptors_refuses_what_it_cannot_have") {
+        return;
+    }
+    // Small ones have an arena together.
+    for bytes in [LARGE, 100_000] {
+        let made = executes(&format!("return [Tensor('out', bytes({bytes}))]"));
+        let link = made.handler.group().links().remove(0);
+        let limit = without_descriptors();
+        for _ in 0..3 {
+            let refused = made.instance().called(&[], true).unwrap_err();
+            assert!(matches!(refused, HandlerError::Memory(..)), "{refused}");
+            let reason = format!("no memory to take {bytes} bytes from a Python worker: ");
+            assert!(refused.to_string().starts_with(&reason), "{refused}");
+        }
+        with_descriptors(limit);
+        assert_eq!(made.outputs(&[])[0].bytes().len(), bytes);
+        assert!(link.is_alive());
+    }
+}
+
+#[test]
+fn a_server_without_descriptors_writes_to_a_worker_that_does_not_read() {
+    if !is_apart("memory::a_server_without_descriptors_writes_to_a_worker_that_does_not_read") {
+        return;
+    }
+    let made = executes("return []");
+    let link = made.handler.group().links().remove(0);
+    let worker = rustix::process::Pid::from_raw(link.pid().cast_signed()).unwrap();
+    let input = [floats("a", &[4000], &[1.0; 4000])];
+    rustix::process::kill_process(worker, rustix::process::Signal::STOP).unwrap();
+    let limit = without_descriptors();
+    // More than the socket takes.
+    let instances = [(); 60].map(|()| made.instance());
+    let calls = instances.iter().map(|instance| instance.begun(&input));
+    let answers = made.handler.group().runtime().block_on(async {
+        let mut calls = Box::pin(futures::future::join_all(calls));
+        assert!(futures::poll!(calls.as_mut()).is_pending());
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        rustix::process::kill_process(worker, rustix::process::Signal::CONT).unwrap();
+        in_time(calls).await
+    });
+    with_descriptors(limit);
+    for answer in answers {
+        answer.unwrap();
+    }
+    assert!(link.is_alive());
 }

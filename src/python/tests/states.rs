@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::support::{Folder, Instance, Made, awaited, handler, outputs, text};
+use super::support::{Folder, Instance, Made, awaited, floats, handler, left, outputs, text};
 use crate::python::Produced;
 
 fn counting(folder: &Folder, destroy: &str) -> Made {
@@ -151,4 +151,47 @@ fn a_state_is_destroyed_after_the_generators_that_use_it() {
             .count()
     };
     assert!(before(0) >= 1 && before(1) == 2, "{reported}");
+}
+
+#[test]
+fn a_state_whose_client_leaves_while_it_is_created_is_destroyed() {
+    let folder = Folder::new();
+    let (log, ends) = (folder.file("log"), folder.file("ends"));
+    let made = handler(&format!(
+        "import os, time\ndef note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def create_state(self):\n        note('create')\n        while not os.path.exists({ends:?}): time.sleep(0.01)\n    def execute(self, inputs, state): return []\n    def destroy_state(self, state): note('destroy')\n    def finalize(self): note('finalize')\n"
+    ));
+    let instance = Instance::new(&made.handler);
+    let leaves = left(instance.opening(), || log.exists());
+    made.handler.group().runtime().block_on(leaves);
+    drop(instance);
+    fs::write(ends, "").unwrap();
+    made.handler.finalize();
+    assert_eq!(fs::read_to_string(log).unwrap(), "create destroy finalize ");
+}
+
+#[test]
+fn a_state_is_destroyed_after_the_calls_that_use_it() {
+    for generates in [false, true] {
+        let folder = Folder::new();
+        let (log, ends) = (folder.file("log"), folder.file("ends"));
+        let made = handler(&format!(
+            "import os, time\ndef note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def create_state(self): pass\n    def execute(self, inputs, state):\n        if inputs: return []\n        note('begun')\n        while not os.path.exists({ends:?}): time.sleep(0.01)\n        note('executed')\n        return []\n    def destroy_state(self, state): note('destroy')\n    def finalize(self): note('finalize')\n"
+        ));
+        let runtime = made.handler.group().runtime().clone();
+        let instance = made.instance();
+        match generates {
+            false => runtime.block_on(left(instance.asked(&[]), || log.exists())),
+            true => runtime.block_on(left(instance.begun(&[]), || log.exists())),
+        }
+        drop(instance);
+        // Orders that come after it are done by now.
+        for _ in 0..20 {
+            let other = Instance::new(&made.handler);
+            outputs(other.execute(&[floats("a", &[1], &[0.0])], true));
+        }
+        fs::write(ends, "").unwrap();
+        made.handler.finalize();
+        let log = fs::read_to_string(log).unwrap();
+        assert_eq!(log, "begun executed destroy finalize ", "{generates}");
+    }
 }

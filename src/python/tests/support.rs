@@ -2,12 +2,14 @@
 
 use std::{
     fs,
+    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::python::{
     HandlerError, HandlerGenerator, HandlerInstance, HandlerLoad, HandlerLoadError, HandlerOutput,
@@ -73,7 +75,17 @@ pub(super) fn load_into(
     group: &Arc<WorkerGroup>,
     path: PathBuf,
 ) -> Result<Arc<PythonHandler>, HandlerLoadError> {
+    load_giving(group, path, true)
+}
+
+/// Loads a file into given workers, whose outputs other nodes there get; alone, unless they have `contents`.
+pub(super) fn load_giving(
+    group: &Arc<WorkerGroup>,
+    path: PathBuf,
+    has_contents: bool,
+) -> Result<Arc<PythonHandler>, HandlerLoadError> {
     let outputs = ["out", "a", "b", "c", "d"].map(|name| HandlerOutput {
+        has_contents,
         has_object: true,
         ..HandlerOutput::outward(name)
     });
@@ -105,6 +117,16 @@ impl Instance {
     /// Begins a call, which may be dropped.
     pub(super) async fn begun(&self, inputs: &[HandlerTensor]) -> Result<Produced, HandlerError> {
         self.0.execute(inputs, true, true, None).await
+    }
+
+    /// Begins a call that may give no generator, and may be dropped.
+    pub(super) async fn asked(&self, inputs: &[HandlerTensor]) -> Result<Produced, HandlerError> {
+        self.0.execute(inputs, true, false, None).await
+    }
+
+    /// Makes the state in a future, which may be dropped.
+    pub(super) async fn opening(&self) -> Result<(), HandlerError> {
+        self.0.open().await
     }
 
     pub(super) fn open(&self) -> Result<(), Raised> {
@@ -238,6 +260,62 @@ pub(super) fn floats(name: &str, shape: &[i64], values: &[f32]) -> HandlerTensor
 
 pub(super) fn text(tensor: &HandlerTensor) -> &str {
     std::str::from_utf8(tensor.bytes()).unwrap()
+}
+
+/// Waits for what ends within a minute if it ends at all.
+pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, work).await.unwrap()
+}
+
+/// Waits, for a minute at most, until something is so.
+pub(super) async fn until(is_so: impl Fn() -> bool) {
+    in_time(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// Drops a call that does not end as soon as something is so.
+pub(super) async fn left<T>(call: impl Future<Output = T>, is_so: impl Fn() -> bool) {
+    tokio::select! {
+        _ = call => panic!("it ends when it may"),
+        () = until(is_so) => {}
+    }
+}
+
+/// Runs a test alone in a process of its own, where it may set limits of the process; returns whether this is that process.
+pub(super) fn is_apart(test: &str) -> bool {
+    const APART: &str = "OVMS_TEST_APART";
+    if std::env::var_os(APART).is_some_and(|name| name == test) {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let mut command = std::process::Command::new(program);
+    command
+        .args(["--exact", &format!("python::tests::{test}")])
+        .env(APART, test);
+    let ran = command.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+    false
+}
+
+/// Takes the right to more descriptors from this process, until the limit that is returned is set again.
+pub(super) fn without_descriptors() -> Rlimit {
+    let limit = getrlimit(Resource::Nofile);
+    let next = fs::File::open("/dev/null").unwrap().as_raw_fd();
+    let current = u64::try_from(next).ok();
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
+    limit
+}
+
+/// Gives the right to more descriptors back.
+pub(super) fn with_descriptors(limit: Rlimit) {
+    setrlimit(Resource::Nofile, limit).unwrap();
 }
 
 /// Waits until a handler has written a file, and returns its contents.

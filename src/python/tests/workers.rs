@@ -4,17 +4,16 @@ use std::{fs, sync::Arc, task::Poll, thread, time::Duration};
 
 use bytes::Bytes;
 use pyovms::message::{Instance as Numbers, Order};
-use tokio::{sync::Semaphore, task::coop::unconstrained, time::timeout};
+use tokio::{sync::Semaphore, task::coop::unconstrained};
 
 use super::support::{
-    Folder, Instance, executes, executes_in, group, group_of, handler, load_into, outputs, text,
+    Folder, Instance, executes, executes_in, group, group_of, handler, in_time, load_giving,
+    load_into, outputs, text, until,
 };
-use crate::python::{HandlerTensor, WorkerOptions, error::HandlerError};
-
-/// Waits for what ends within a minute if it ends at all.
-async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    timeout(Duration::from_secs(60), work).await.unwrap()
-}
+use crate::{
+    diagnostic::FilePosition,
+    python::{HandlerTensor, PythonEnvironment, WorkerGroup, WorkerOptions, error::HandlerError},
+};
 
 fn large(name: &str) -> HandlerTensor {
     let bytes = Bytes::from(vec![7; 10 << 20]);
@@ -176,7 +175,7 @@ fn a_worker_that_does_not_read_has_a_bound_of_calls() {
                 instance: 1,
             })
         };
-        link.begin("node", None, close).unwrap().1
+        link.begin("node", None, None, close).unwrap().1
     };
     let mut begun = Vec::new();
     while link.has_room("node").is_ok() {
@@ -280,4 +279,136 @@ fn a_worker_that_dies_as_its_load_ends_fails_that_or_is_replaced() {
         };
         group.runtime().block_on(in_time(fine));
     }
+}
+
+/// Kills the only worker, and waits for the next one.
+fn replace(group: &WorkerGroup) {
+    let link = group.links().remove(0);
+    let pid = rustix::process::Pid::from_raw(link.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let is_there = || {
+        let links = group.links();
+        links.iter().any(|it| it.pid() != link.pid())
+    };
+    group.runtime().block_on(until(is_there));
+}
+
+#[test]
+fn a_tensor_that_has_died_with_its_worker_is_no_input() {
+    let group = group();
+    let folder = Folder::new()
+        .with(
+            "first.py",
+            "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs): return [Tensor('out', b'some'), Tensor('a', bytes(100_000))]\n",
+        )
+        .with(
+            "second.py",
+            "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs): return [Tensor('out', str([len(bytes(it)) for it in inputs]).encode())]\n",
+        );
+    let first = load_giving(&group, folder.file("first.py"), false).unwrap();
+    let second = load_into(&group, folder.file("second.py")).unwrap();
+    let given = outputs(Instance::new(&first).execute(&[], true));
+    assert!(given.iter().all(|tensor| tensor.bytes().is_empty()));
+    let taken = outputs(Instance::new(&second).execute(&given, true));
+    assert_eq!(text(&taken[0]), "[4, 100000]");
+    replace(&group);
+    let lost = Instance::new(&second).called(&given, true).unwrap_err();
+    assert!(matches!(lost, HandlerError::Worker(_)), "{lost}");
+    assert_eq!(
+        lost.to_string(),
+        "worker of graph test has ended, which alone had the contents of tensor \"out\""
+    );
+    // Those that have come are copied.
+    let given = outputs(Instance::new(&second).execute(&[], true));
+    replace(&group);
+    let taken = outputs(Instance::new(&second).execute(&given, true));
+    assert_eq!(text(&taken[0]), "[2]");
+}
+
+#[test]
+fn calls_that_wait_for_a_place_have_the_worker_that_is_there_then() {
+    for state in ["", "  def create_state(self): pass\n"] {
+        let made = handler(&format!(
+            "class OvmsPythonModel:\n{state}  def execute(self, inputs, state=None): return []\n"
+        ));
+        let group = made.handler.group();
+        let places = made.handler.places();
+        let all = u32::try_from(places.available_permits()).unwrap();
+        let held = group.runtime().block_on(places.acquire_many(all)).unwrap();
+        let instance = Instance::new(&made.handler);
+        let mut call = Box::pin(async {
+            instance.opening().await?;
+            instance.begun(&[]).await
+        });
+        let polled = group
+            .runtime()
+            .block_on(async { futures::poll!(call.as_mut()) });
+        assert!(polled.is_pending());
+        replace(group);
+        drop(held);
+        group.runtime().block_on(in_time(call)).unwrap();
+    }
+}
+
+#[test]
+fn a_handler_that_fails_in_a_worker_is_finalized_in_those_before() {
+    let folder = Folder::new();
+    let log = folder.file("log");
+    folder.write(
+        "model.py",
+        &format!(
+            "import os\ndef note(text): open({log:?}, 'a').write(f'{{text}} {{os.getpid()}}\\n')\nclass OvmsPythonModel:\n  \
+             def initialize(self, kwargs):\n    note('initialize')\n    if open({log:?}).read().count('initialize') == 3: raise ValueError('the third')\n  \
+             def execute(self, inputs): return []\n  def finalize(self): note('finalize')\n"
+        ),
+    );
+    let group = group_of(WorkerOptions {
+        workers: Some(3),
+        ..WorkerOptions::default()
+    });
+    let error = load_into(&group, folder.file("model.py")).unwrap_err();
+    assert!(error.to_string().contains("the third"), "{error}");
+    let log = fs::read_to_string(log).unwrap();
+    let of = |step: &str| {
+        let lines = log.lines().filter_map(|line| line.strip_prefix(step));
+        lines.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(of("finalize").len(), 3, "{log}");
+    assert_eq!(of("finalize"), of("initialize"), "{log}");
+}
+
+#[test]
+fn a_search_path_may_be_no_text() {
+    let environment = tempfile::tempdir().unwrap();
+    let known = std::env::var_os("OPENVINO_INSTALL_DIR").map(std::path::PathBuf::from);
+    let python = known
+        .map(|folder| folder.join("bin/python"))
+        .filter(|it| it.exists());
+    let python = python.unwrap_or_else(|| "python3".into());
+    let mut command = std::process::Command::new(python);
+    command
+        .args(["-m", "venv", "--without-pip"])
+        .arg(environment.path());
+    assert!(command.status().unwrap().success());
+    let folders = fs::read_dir(environment.path().join("lib")).unwrap();
+    let folder = folders.flatten().next().unwrap().path();
+    fs::write(
+        folder.join("site-packages/odd.pth"),
+        "import sys; sys.path += ['/nowhere/\\udcff', b'bytes', 5]\n",
+    )
+    .unwrap();
+    let group = group_of(WorkerOptions {
+        environment: Some(PythonEnvironment {
+            folder: environment.path().to_owned(),
+            file: "config.json".to_owned(),
+            place: FilePosition::default(),
+        }),
+        ..WorkerOptions::default()
+    });
+    let made = executes_in(
+        &group,
+        "import sys\nreturn [Tensor('out', repr(sys.path[-4:]).encode())]",
+    );
+    let path = made.outputs(&[]);
+    assert!(text(&path[0]).contains("b'bytes', 5"), "{}", text(&path[0]));
 }

@@ -11,7 +11,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pyovms::message::{Load, Order, Outcome, Pair, Params};
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -20,20 +19,19 @@ use tokio::{
 
 use super::{
     WorkerOptions,
-    handler_load::{HandlerLoad, LoadEnd},
+    handler_load::{HandlerLoad, LoadEnd, finalize, load, not_started, until, worker_error},
     link::{Link, max_shared},
     memory::{all_inputs, input_budget},
     output::{self, NodeNames},
     process::Process,
     seat::WorkerSlot,
     stacks::Stacks,
-    waiting::Answer,
     zygote::{Request, Zygote},
 };
 use crate::{
     budget::Budget,
     metrics::WorkerCounts,
-    python::{HandlerLoadError, HandlerOutput, HandlerTerminal, NodeFacts, environment::Wish},
+    python::{HandlerLoadError, HandlerTerminal, NodeFacts, environment::Wish},
     task::{self, Task},
 };
 
@@ -221,18 +219,35 @@ impl WorkerGroup {
         &self,
         facts: &NodeFacts,
     ) -> Result<(u32, pyovms::message::Loaded), HandlerLoadError> {
-        let ended = |how: &str| {
-            let reason = format!("worker of {} {how} in node {}", self.of, facts.node_name);
-            worker_error(facts, reason)
-        };
         // It is never closed. A worker that restarts may have it for long.
         let _loading = tokio::select! {
             biased;
-            how = self.load.until_ended() => return Err(ended(how)),
+            how = self.load.until_ended() => return Err(self.ended(facts, how)),
             turn = self.loading.acquire() => turn,
         };
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.names.add(&facts.node_name);
+        let mut links = Vec::with_capacity(self.slots.len());
+        match self.load_into(number, facts, &mut links).await {
+            Ok(loaded) => {
+                self.nodes.lock().push((number, facts.clone()));
+                Ok((number, loaded))
+            }
+            Err(error) => {
+                // Nobody else knows of those that had it before.
+                finalize(&self.of, &links, &facts.node_name, number).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Loads a handler into each worker, and adds the links to those that have it.
+    async fn load_into(
+        &self,
+        number: u32,
+        facts: &NodeFacts,
+        links: &mut Vec<Arc<Link>>,
+    ) -> Result<pyovms::message::Loaded, HandlerLoadError> {
         let mut loaded = pyovms::message::Loaded::default();
         for index in 0..self.slots.len() {
             let link = match self.slots[index].link() {
@@ -240,7 +255,7 @@ impl WorkerGroup {
                 None => {
                     let started = tokio::select! {
                         biased;
-                        how = self.load.until_ended() => return Err(ended(how)),
+                        how = self.load.until_ended() => return Err(self.ended(facts, how)),
                         started = self.start_again(index) => started,
                     };
                     let link = started.map_err(|reason| match self.nodes.lock().is_empty() {
@@ -262,9 +277,14 @@ impl WorkerGroup {
                     return Err(error);
                 }
             };
+            links.push(link);
         }
-        self.nodes.lock().push((number, facts.clone()));
-        Ok((number, loaded))
+        Ok(loaded)
+    }
+
+    fn ended(&self, facts: &NodeFacts, how: &str) -> HandlerLoadError {
+        let reason = format!("worker of {} {how} in node {}", self.of, facts.node_name);
+        worker_error(facts, reason)
     }
 
     /// Looks at a handler, without making its object.
@@ -557,8 +577,10 @@ impl Drop for WorkerGroup {
             link.close();
             Task::spawn_on(&self.runtime, async move {
                 let exit = link.exit();
-                let _ = tokio::time::timeout(END, exit.wait()).await;
-                drop(link);
+                if tokio::time::timeout(END, exit.wait()).await.is_err() {
+                    // Those who wait for what has not ended there have the link as well.
+                    link.put_an_end();
+                }
             })
             .detach();
         }
@@ -571,108 +593,6 @@ impl fmt::Debug for WorkerGroup {
             .debug_struct("WorkerGroup")
             .field("of", &self.of)
             .finish_non_exhaustive()
-    }
-}
-
-/// Waits for what a worker does, which is killed when its time is over; gives the reason of that to those who wait.
-async fn until<T>(
-    over: impl Future<Output: Into<String>>,
-    link: &Link,
-    done: impl Future<Output = T>,
-) -> T {
-    let mut done = std::pin::pin!(done);
-    tokio::select! {
-        biased;
-        how = over => link.kill(how.into()),
-        done = done.as_mut() => return done,
-    }
-    done.await
-}
-
-/// Returns the error of a load that has come to nothing in a worker, at no line of the handler.
-fn worker_error(facts: &NodeFacts, reason: String) -> HandlerLoadError {
-    HandlerLoadError::Worker {
-        path: facts.handler_path.clone(),
-        reason,
-        line: None,
-        is_import: false,
-    }
-}
-
-fn not_started(facts: &NodeFacts, reason: String) -> HandlerLoadError {
-    HandlerLoadError::NoInterpreter {
-        path: facts.handler_path.clone(),
-        reason,
-    }
-}
-
-/// Loads a handler into a worker.
-async fn load(
-    link: &Link,
-    number: u32,
-    facts: &NodeFacts,
-    inspect: bool,
-) -> Result<pyovms::message::Loaded, HandlerLoadError> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = &facts.handler_path;
-    link.handles(path);
-    let params = facts.params.as_ref().map(|params| Params {
-        pairs: params
-            .iter()
-            .map(|(key, value)| Pair {
-                key: key.clone(),
-                value: value.clone(),
-            })
-            .collect(),
-    });
-    link.loads(true);
-    if let Some(terminal) = COMMON.terminal() {
-        (terminal.clear)();
-    }
-    let outcome = link.call(&facts.node_name, |call| {
-        Order::Load(Load {
-            call,
-            node: number,
-            name: facts.node_name.clone(),
-            path: path.as_os_str().as_bytes().to_vec(),
-            inputs: facts.input_names.clone(),
-            outputs: facts.outputs.iter().map(HandlerOutput::message).collect(),
-            params,
-            inspect,
-        })
-    });
-    let outcome = outcome.await;
-    if outcome.is_ok() {
-        link.loads(false);
-        // Whoever watches for its end has left that to the load.
-        if link.exit().get().is_some() {
-            return Err(worker_error(
-                facts,
-                link.death(&facts.node_name).to_string(),
-            ));
-        }
-    }
-    match outcome {
-        Ok(Answer::Other(Outcome::Loaded(loaded))) => Ok(loaded),
-        Ok(Answer::Other(Outcome::NoClass(_))) => Err(HandlerLoadError::NoClass(path.clone())),
-        Ok(Answer::Other(Outcome::NoExecute(_))) => Err(HandlerLoadError::NoExecute(path.clone())),
-        Ok(Answer::Raised(raised)) => Err(HandlerLoadError::Raised {
-            path: path.clone(),
-            raised,
-        }),
-        Ok(_) => {
-            let reason = "the worker has not answered what it was asked".to_owned();
-            Err(worker_error(facts, reason))
-        }
-        Err(error) => {
-            let places = link.ended_how().and_then(|_| link.places());
-            Err(HandlerLoadError::Worker {
-                path: path.clone(),
-                reason: error.to_string(),
-                line: places.as_ref().and_then(|places| places.line_in(path)),
-                is_import: places.is_some_and(|places| places.is_import(path)),
-            })
-        }
     }
 }
 

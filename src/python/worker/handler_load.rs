@@ -1,4 +1,4 @@
-//! Loads of handlers, which can be ended.
+//! Loads of handlers, which can be ended, and what a worker is asked for them.
 
 use std::{
     fmt,
@@ -6,9 +6,14 @@ use std::{
     time::Duration,
 };
 
+use pyovms::message::{Instance, Load, Loaded, Order, Outcome, Pair, Params};
 use tokio::sync::SetOnce;
 
-use super::group::COMMON;
+use super::{group::COMMON, link::Link, waiting::Answer};
+use crate::python::{HandlerLoadError, HandlerOutput, NodeFacts, Raised};
+
+/// Time that those who finalize a handler wait for calls in flight, and then for `finalize` itself.
+pub(in crate::python) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The load of a graph or a pipeline, as far as its handlers go.
 ///
@@ -80,4 +85,137 @@ impl fmt::Debug for HandlerLoad {
         let mut tuple = formatter.debug_tuple("HandlerLoad");
         tuple.field(&self.0.ended.get()).finish()
     }
+}
+
+/// Waits for what a worker does, which is killed when its time is over; gives the reason of that to those who wait.
+pub(super) async fn until<T>(
+    over: impl Future<Output: Into<String>>,
+    link: &Link,
+    done: impl Future<Output = T>,
+) -> T {
+    let mut done = std::pin::pin!(done);
+    tokio::select! {
+        biased;
+        how = over => link.kill(how.into()),
+        done = done.as_mut() => return done,
+    }
+    done.await
+}
+
+/// Returns the error of a load that has come to nothing in a worker, at no line of the handler.
+pub(super) fn worker_error(facts: &NodeFacts, reason: String) -> HandlerLoadError {
+    HandlerLoadError::Worker {
+        path: facts.handler_path.clone(),
+        reason,
+        line: None,
+        is_import: false,
+    }
+}
+
+pub(super) fn not_started(facts: &NodeFacts, reason: String) -> HandlerLoadError {
+    HandlerLoadError::NoInterpreter {
+        path: facts.handler_path.clone(),
+        reason,
+    }
+}
+
+/// Loads a handler into a worker.
+pub(super) async fn load(
+    link: &Link,
+    number: u32,
+    facts: &NodeFacts,
+    inspect: bool,
+) -> Result<Loaded, HandlerLoadError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = &facts.handler_path;
+    link.handles(path);
+    let params = facts.params.as_ref().map(|params| Params {
+        pairs: params
+            .iter()
+            .map(|(key, value)| Pair {
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect(),
+    });
+    link.loads(true);
+    if let Some(terminal) = COMMON.terminal() {
+        (terminal.clear)();
+    }
+    let outcome = link.call(&facts.node_name, |call| {
+        Order::Load(Load {
+            call,
+            node: number,
+            name: facts.node_name.clone(),
+            path: path.as_os_str().as_bytes().to_vec(),
+            inputs: facts.input_names.clone(),
+            outputs: facts.outputs.iter().map(HandlerOutput::message).collect(),
+            params,
+            inspect,
+        })
+    });
+    let outcome = outcome.await;
+    if outcome.is_ok() {
+        link.loads(false);
+        // Whoever watches for its end has left that to the load.
+        if link.exit().get().is_some() {
+            return Err(worker_error(
+                facts,
+                link.death(&facts.node_name).to_string(),
+            ));
+        }
+    }
+    match outcome {
+        Ok(Answer::Other(Outcome::Loaded(loaded))) => Ok(loaded),
+        Ok(Answer::Other(Outcome::NoClass(_))) => Err(HandlerLoadError::NoClass(path.clone())),
+        Ok(Answer::Other(Outcome::NoExecute(_))) => Err(HandlerLoadError::NoExecute(path.clone())),
+        Ok(Answer::Raised(raised)) => Err(HandlerLoadError::Raised {
+            path: path.clone(),
+            raised,
+        }),
+        Ok(_) => {
+            let reason = "the worker has not answered what it was asked".to_owned();
+            Err(worker_error(facts, reason))
+        }
+        Err(error) => {
+            let places = link.ended_how().and_then(|_| link.places());
+            Err(HandlerLoadError::Worker {
+                path: path.clone(),
+                reason: error.to_string(),
+                line: places.as_ref().and_then(|places| places.line_in(path)),
+                is_import: places.is_some_and(|places| places.is_import(path)),
+            })
+        }
+    }
+}
+
+/// Has workers finalize a handler, if they have it; returns what one of them has raised. Waits for a limited time.
+pub(in crate::python) async fn finalize(
+    of: &str,
+    links: &[Arc<Link>],
+    node: &str,
+    number: u32,
+) -> Option<Raised> {
+    let finalize = links.iter().map(|link| {
+        link.call(node, |call| {
+            Order::Finalize(Instance {
+                call,
+                node: number,
+                instance: 0,
+            })
+        })
+    });
+    let all = futures::future::join_all(finalize);
+    let mut last = None;
+    for outcome in tokio::time::timeout(PATIENCE, all)
+        .await
+        .unwrap_or_default()
+    {
+        if let Ok(Answer::Raised(raised)) = outcome {
+            let text = format!("Failed to process python node finalize method: {raised}");
+            tracing::error!(of, node, "{}", raised.for_log(&text));
+            last = Some(raised);
+        }
+    }
+    last
 }

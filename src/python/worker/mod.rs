@@ -4,7 +4,8 @@
 //! pipeline, and replaces one that has died.
 
 pub(super) mod group;
-mod handler_load;
+pub(super) mod handler_load;
+pub(super) mod held;
 pub(super) mod link;
 mod memory;
 mod options;

@@ -32,6 +32,7 @@ use tokio::{
 use self::{tensors::Announced, wire::Wire};
 use super::{
     group::COMMON,
+    held::Held,
     process::{Ended, Exit, Process},
     stacks::{Places, Stacks},
     waiting::{Answer, Call, OpenGenerator, TakenSet, Waiting},
@@ -63,7 +64,7 @@ pub(in crate::python) struct Link {
     of: String,
     last: AtomicU64,
     calls: Mutex<Waiting>,
-    /// Calls that have not ended.
+    /// Calls that have not ended, and steps of generators.
     busy: AtomicUsize,
     /// Reason why the server killed the worker, if it did.
     killed_for: Mutex<Option<String>>,
@@ -181,7 +182,8 @@ impl Link {
         }
     }
 
-    /// Warns of calls that do not end, each once, until the link is dropped.
+    /// Warns of calls and steps of generators that do not end, each once, and lets go of memory while there are none,
+    /// until the link is dropped.
     async fn watch(this: &Weak<Self>) {
         // Calls have numbers that grow: those up to `before` have been there for an interval.
         let (mut before, mut warned) = (0, 0);
@@ -190,8 +192,18 @@ impl Link {
             let Some(link) = this.upgrade() else {
                 return;
             };
-            let long = link.calls.lock().oldest(warned + 1..=before);
-            if let Some((number, node)) = long {
+            if link.busy() == 0 {
+                // It is charged, and others may need the room.
+                link.shared.end_free();
+            }
+            let (call, step) = {
+                let mut waiting = link.calls.lock();
+                let step = waiting.long_step();
+                (waiting.oldest(warned + 1..=before), step)
+            };
+            let call = call.map(|(number, node)| (number, node, "call"));
+            let long = call.or_else(|| Some((warned, step?, "step of the generator")));
+            if let Some((number, node, what)) = long {
                 let at = link.handler_places().await;
                 let at = at.map_or_else(String::new, |at| format!(": it is at {at}"));
                 let long = LONG.as_secs();
@@ -204,7 +216,7 @@ impl Link {
                     false => tracing::warn!(
                         of = link.of,
                         node,
-                        "a call of the handler has not ended for {long} s{at}; python_timeout_ms would end it"
+                        "a {what} of the handler has not ended for {long} s{at}; python_timeout_ms would end it"
                     ),
                 }
                 warned = number;
@@ -308,45 +320,46 @@ impl Link {
 
     fn done(&self, number: u64, answer: Result<Answer, HandlerError>) {
         let mut waiting = self.calls.lock();
-        let waits = waiting.calls.remove(&number);
-        if !matches!(answer, Ok(Answer::Generator)) {
-            waiting.generators.remove(&number);
-        }
-        drop(waiting);
-        self.busy.fetch_sub(1, Ordering::Relaxed);
-        let unheard = match waits {
-            Some(call) => call.reply.send(answer).err(),
-            None => Some(answer),
+        let Some(call) = waiting.calls.remove(&number) else {
+            return;
         };
+        let goes_on = match answer {
+            Ok(Answer::Generator) => waiting.given(number),
+            _ => {
+                waiting.generators.remove(&number);
+                false
+            }
+        };
+        drop(waiting);
+        if !goes_on {
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        // Before its caller goes on, who may be the last to have a state then.
+        drop(call.held);
         // The client has gone.
-        if let Some(Ok(Answer::Generator)) = unheard {
-            self.send(Order::CloseGenerator(Numbered { number }));
+        if let Err(Ok(Answer::Generator)) = call.reply.send(answer) {
+            self.close_generator(number);
         }
     }
 
     fn set(&self, set: Set) -> io::Result<()> {
+        let is_over = set.outputs.is_none();
         let taken = match (set.outputs, set.raised) {
-            (Some(outputs), _) => {
-                let received = self.all_received(outputs)?;
-                if received.is_err() {
-                    // It would go on otherwise.
-                    let number = set.generator;
-                    self.send(Order::CloseGenerator(Numbered { number }));
-                }
-                received.map(Some)
-            }
+            (Some(outputs), _) => self.all_received(outputs)?.map(Some),
             (None, Some(raised)) => Err(HandlerError::Raised(raised.into())),
             (None, None) => Ok(None),
         };
-        let mut waiting = self.calls.lock();
-        let is_over = !matches!(taken, Ok(Some(_)));
-        let sets = match is_over {
-            true => waiting.generators.remove(&set.generator).map(|it| it.sets),
-            false => (waiting.generators.get(&set.generator)).map(|it| it.sets.clone()),
-        };
-        drop(waiting);
-        if let Some(sets) = sets {
+        let is_refused = !is_over && taken.is_err();
+        let waits = self.calls.lock().gave(set.generator, is_over);
+        if let Some((sets, has_ended)) = waits {
+            if has_ended {
+                self.busy.fetch_sub(1, Ordering::Relaxed);
+            }
             let _ = sets.send(taken);
+        }
+        if is_refused {
+            // It would go on otherwise.
+            self.close_generator(set.generator);
         }
         Ok(())
     }
@@ -438,9 +451,14 @@ impl Link {
         self.calls.lock().died.clone()
     }
 
-    /// Returns how many calls have not ended.
-    pub(super) fn busy(&self) -> usize {
+    /// Returns how many calls, and steps of generators, have not ended.
+    pub(in crate::python) fn busy(&self) -> usize {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Kills the worker, which nobody needs any more.
+    pub(super) fn put_an_end(&self) {
+        self.process.kill();
     }
 
     /// Kills the worker, for a reason that its calls fail with, after it had a moment to say where it is. It gets no new
@@ -481,18 +499,18 @@ impl Link {
         node: &str,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<Answer, HandlerError> {
-        let answer = self.begin(node, None, order)?.1.await;
+        let answer = self.begin(node, None, None, order)?.1.await;
         answer.unwrap_or_else(|_| Err(self.death(node)))
     }
 
     /// Checks that a request may have another call there: those whose clients have left are among those that have not
-    /// ended. What ends a state or a handler is not refused.
+    /// ended, and so are steps of generators. What ends a state or a handler is not refused.
     ///
     /// # Errors
     ///
     /// Fails if there are too many.
     pub(in crate::python) fn has_room(&self, node: &str) -> Result<(), HandlerError> {
-        if self.calls.lock().calls.len() < MAX_CALLS {
+        if self.busy() < MAX_CALLS {
             return Ok(());
         }
         let text = format!(
@@ -505,11 +523,12 @@ impl Link {
         ))
     }
 
-    /// Begins a call, whose number is also that of the generator that it may give.
+    /// Begins a call, whose number is also that of the generator that it may give. What is held is kept until it ends.
     pub(in crate::python) fn begin(
         &self,
         node: &str,
         sets: Option<mpsc::UnboundedSender<TakenSet>>,
+        held: Option<Held>,
         order: impl FnOnce(u64) -> Order,
     ) -> Result<(u64, oneshot::Receiver<Result<Answer, HandlerError>>), HandlerError> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -521,11 +540,10 @@ impl Link {
         }
         let node = node.to_owned();
         if let Some(sets) = sets {
-            let node = node.clone();
-            let generator = OpenGenerator { sets, node };
+            let generator = OpenGenerator::new(sets, node.clone());
             waiting.generators.insert(number, generator);
         }
-        waiting.calls.insert(number, Call { reply, node });
+        waiting.calls.insert(number, Call { reply, node, held });
         drop(waiting);
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.send(order(number));
@@ -537,9 +555,25 @@ impl Link {
         self.calls.lock().calls.contains_key(&call)
     }
 
-    /// Lets a generator give more sets.
+    /// Lets a generator give more sets, if it has not ended.
     pub(in crate::python) fn go_on(&self, generator: u64, credits: u32) {
-        self.send(Order::Next(Next { generator, credits }));
+        let begins = self.calls.lock().goes_on(generator, credits);
+        self.step(begins, Order::Next(Next { generator, credits }));
+    }
+
+    /// Has a generator closed, if it has not ended.
+    pub(in crate::python) fn close_generator(&self, number: u64) {
+        let begins = self.calls.lock().closes(number);
+        self.step(begins, Order::CloseGenerator(Numbered { number }));
+    }
+
+    /// Sends an order to a generator, which begins a step if it was at none; none if there is no such generator.
+    fn step(&self, begins: Option<bool>, order: Order) {
+        let Some(begins) = begins else { return };
+        if begins {
+            self.busy.fetch_add(1, Ordering::Relaxed);
+        }
+        self.send(order);
     }
 
     /// Releases an object of the worker.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io,
+    fmt, io,
     os::fd::OwnedFd,
     sync::{Arc, Weak},
 };
@@ -81,19 +81,25 @@ impl Announced {
 }
 
 impl Link {
-    /// Maps an arena of the worker.
+    /// Maps an arena of the worker; one that has come without a descriptor is missing.
     ///
     /// # Errors
     ///
     /// Fails if it is none, and with [`io::ErrorKind::QuotaExceeded`] if the worker has more than it may.
-    pub(super) fn map(&self, arena: &Arena, file: OwnedFd) -> io::Result<()> {
+    pub(super) fn map(&self, arena: &Arena, file: Option<OwnedFd>) -> io::Result<()> {
         let noted = (self.announced.lock()).note(arena, self.wire.budget.max());
         noted.map_err(|reason| {
             // Its calls fail with it.
             self.killed_for.lock().get_or_insert_with(|| reason.clone());
             io::Error::new(io::ErrorKind::QuotaExceeded, reason)
         })?;
-        self.shared.map(arena.number, arena.bytes, file)
+        match file {
+            Some(file) => self.shared.map(arena.number, arena.bytes, file),
+            None => {
+                self.shared.miss(arena.number);
+                Ok(())
+            }
+        }
     }
 
     /// Forgets an arena of the worker, which has ended.
@@ -129,9 +135,17 @@ impl Link {
             typed: tensor.is_typed(),
             ..Tensor::default()
         };
-        let origin = tensor
-            .origin()
-            .filter(|origin| origin.link.ptr_eq(&self.own));
+        let origin = match tensor.origin() {
+            Some(origin) if origin.link.ptr_eq(&self.own) => Some(origin),
+            Some(origin) if !origin.has_contents => {
+                return Err(HandlerError::Worker(format!(
+                    "worker of {} has ended, which alone had the contents of tensor {:?}",
+                    self.of,
+                    tensor.name()
+                )));
+            }
+            _ => None,
+        };
         if let Some(object) = origin.and_then(|origin| origin.object.as_ref()) {
             message.object = object.number();
             return Ok(message);
@@ -210,23 +224,28 @@ impl Link {
     /// Fails if it is none; within that, if there is no room for it.
     fn received(&self, tensor: Tensor) -> io::Result<Result<HandlerTensor, HandlerError>> {
         let object = (tensor.object != 0).then(|| RemoteObject::new(&self.own, tensor.object));
+        let has_contents = tensor.contents.is_some();
+        let refused = |bytes: u64, kind, error: &dyn fmt::Display| {
+            let text = format!("no memory to take {bytes} bytes from a Python worker: {error}");
+            Ok(Err(HandlerError::Memory(kind, text)))
+        };
         let (bytes, span) = match tensor.contents {
             None => (Bytes::new(), None),
             Some(Contents::Inline(bytes)) => (bytes, None),
             Some(Contents::Shared(place)) => {
-                let span = self.shared.borrow(&place)?;
+                let span = match self.shared.borrow(&place) {
+                    Ok(span) => span,
+                    Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                        return refused(place.length, ErrorKind::Exhausted, &error);
+                    }
+                    Err(error) => return Err(error),
+                };
                 // What is within an arena of this side is charged with that.
                 let charge = match place.is_yours {
                     true => self.wire.budget.empty(),
                     false => match self.wire.budget.charge(span.len()) {
                         Ok(charge) => charge,
-                        Err(error) => {
-                            let text = format!(
-                                "no memory to take {} bytes from a Python worker: {error}",
-                                span.len()
-                            );
-                            return Ok(Err(HandlerError::Memory(error.kind(), text)));
-                        }
+                        Err(error) => return refused(place.length, error.kind(), &error),
                     },
                 };
                 match DataType::from_kserve(&tensor.datatype) {
@@ -243,6 +262,7 @@ impl Link {
             link: Weak::clone(&self.own),
             object,
             span,
+            has_contents,
         };
         Ok(Ok(HandlerTensor::returned(
             &tensor.name,

@@ -25,6 +25,9 @@ use crate::budget::{Budget, Charge};
 /// Time between two warnings that inputs are refused.
 const WARNING: Duration = Duration::from_secs(60);
 
+/// Time after which a socket that is full is written again if it cannot be followed.
+const RETRY: Duration = Duration::from_millis(5);
+
 /// Orders that are sent while more of a turn are made, so that the worker begins meanwhile. Turns of that many or fewer
 /// are sent as a whole.
 const GROUP: usize = 8;
@@ -144,7 +147,8 @@ impl Wire {
             self.waits.notified().await;
             while self.write() {
                 if self.writable().await.is_err() {
-                    return;
+                    // This process has as many descriptors as it may, which passes.
+                    tokio::time::sleep(RETRY).await;
                 }
             }
         }
