@@ -73,8 +73,8 @@ lint: ## Formatting, clippy, and cargo deny where it is installed
 
 .PHONY: test-rust
 test-rust: test-build ## Unit and integration tests
-# Two for each core: they wait for servers half of the time, and some for minutes (docs/decisions/0044-the-time-of-the-tests.md).
-	RUST_TEST_THREADS=$$(($$(nproc) * 2)) OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
+# Three for each core: they wait for servers half of the time, and some for minutes (docs/decisions/0044-the-time-of-the-tests.md).
+	RUST_TEST_THREADS=$$(($$(nproc) * 3)) OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) cargo test --locked
 
 .PHONY: test-clients
 test-clients: test-clients-faults test-clients-slow test-clients-quick ## Clients that others wrote, and the fixtures

@@ -8,7 +8,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
+    fmt, iter,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
@@ -306,10 +306,14 @@ impl Shared {
             }
             return None;
         }
-        if let Some(rules) = &self.batches
-            && let Some(others) = self.companions(rules, &run)
-        {
-            return self.run_together(rules, (lease, active), run, others);
+        if let Some(rules) = &self.batches {
+            if let Some(others) = self.companions(rules, &run) {
+                return self.run_together(rules, (lease, active), run, others);
+            }
+            if !run.is_wanted() {
+                // While others were waited for.
+                return None;
+            }
         }
         run.times.started = Instant::now();
         run.times.waited = run.times.started - run.asked;
@@ -409,28 +413,38 @@ impl Shared {
         if rules.off.get().is_some() || self.health.is_spoilt() {
             return None;
         }
+        run.rows()?;
         let mut state = self.state.lock();
         let found = state.queue.companions(run, &rules.choice);
-        let (rows, deadline) = (run.rows()?, run.asked + rules.delay);
-        let waits =
-            |found: &Companions<Run>| -> usize { found.1.iter().filter_map(Run::rows).sum() };
-        let present = rows + found.as_ref().map_or(0, waits);
-        let room = rules.choice.sizes().most().saturating_sub(present);
-        if rules.delay.is_zero() || room == 0 || Instant::now() >= deadline {
+        if rules.delay.is_zero() {
             return found;
         }
-        let number = state.queue.open(run.shapes(), room);
-        while !state.queue.is_over(number) && !state.closed {
-            if self.gathered.wait_until(&mut state, deadline).timed_out() {
+        let mut others = found.map_or_else(Vec::new, |(_, others)| others);
+        let mut is_over = false;
+        // A client that leaves while it is gathered makes room for another one.
+        while !is_over {
+            let wanted = || iter::once(run).chain(&others).filter(|run| run.is_wanted());
+            let rows: usize = wanted().filter_map(Run::rows).sum();
+            let room = rules.choice.sizes().most().saturating_sub(rows);
+            let deadline = wanted().map(|run| run.asked + rules.delay).min();
+            let Some(deadline) = deadline.filter(|at| room > 0 && *at > Instant::now()) else {
                 break;
+            };
+            let number = state.queue.open(run.shapes(), room);
+            while !is_over && !state.queue.is_over(number) && !state.closed {
+                is_over = self.gathered.wait_until(&mut state, deadline).timed_out();
             }
+            let came = state.queue.close(number);
+            is_over |= state.closed || !state.queue.is_empty() || came.is_empty();
+            others.extend(came);
+            others.retain(Run::is_wanted);
         }
-        let mut runs = found.map_or_else(Vec::new, |(_, runs)| runs);
-        runs.extend(state.queue.close(number));
         drop(state);
-        let waiting = runs.iter().filter_map(Run::rows).sum::<usize>();
-        let size = rules.choice.choose(rows, rows + waiting, Instant::now())?;
-        Some((size, runs))
+        let wanted = iter::once(run).chain(&others).filter(|run| run.is_wanted());
+        let rows: Vec<usize> = wanted.filter_map(Run::rows).collect();
+        let (first, all) = (*rows.first()?, rows.iter().sum());
+        let size = rules.choice.gathered(first, all, Instant::now());
+        (!others.is_empty()).then_some((size, others))
     }
 
     /// Runs several requests as one inference.

@@ -93,6 +93,15 @@ impl SizeChoice {
         best.0
     }
 
+    /// Chooses the size for a request of so many rows and those that were gathered with it, it included: one with room
+    /// for all, since they wait nowhere else.
+    pub(crate) fn gathered(&self, first: usize, all: usize, now: Instant) -> usize {
+        let list = &self.sizes.list;
+        let fits = |place: &usize| list[*place].rows >= all;
+        let chosen = self.choose(first, all, now).filter(fits);
+        chosen.unwrap_or_else(|| list.partition_point(|size| size.rows < all))
+    }
+
     /// Returns the shortest time for so many requests of one row, in one batch or one after the other; `None` if it is not known, or
     /// no batch has room for them.
     pub(super) fn shortest(&self, rows: usize) -> Option<Duration> {
@@ -203,6 +212,18 @@ mod tests {
         let text = "there is no room for another one";
         assert_eq!(chosen(&costly, 8, 16), None, "{text}");
         assert_eq!(chosen(&BatchSizes::default().into(), 1, 9), None);
+    }
+
+    #[test]
+    fn gathered_requests_have_a_size_with_room_for_all() {
+        let gathered = |choice: &SizeChoice, all| choice.gathered(1, all, choice.begun);
+        let sizes = of(1000, &[(2, 1400), (8, 2500)]);
+        assert_eq!(chosen(&sizes, 1, 3), Some(0), "two of them are faster");
+        let all = [1, 2, 3, 4, 8].map(|all| gathered(&sizes, all));
+        assert_eq!(all, [0, 0, 1, 1, 1]);
+        let costly = of(1000, &[(8, 4000)]);
+        assert_eq!(chosen(&costly, 1, 2), None, "alone they are faster");
+        assert_eq!(gathered(&costly, 2), 0);
     }
 
     #[test]
