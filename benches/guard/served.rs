@@ -10,12 +10,7 @@ use ovms::{
     config::{Config, ConfigSource, FlagEnvironment, Flags, ServerSettings},
     engine::{Engine, reload::Reloader},
     frontends::{
-        access::AccessLog,
-        body::BodyLimits,
-        grpc,
-        guard::Gate,
-        rest::Rest,
-        routes::HttpPort,
+        access::AccessLog, body::BodyLimits, grpc, guard::Gate, rest::Rest, routes::HttpPort,
     },
     metrics::Metrics,
     openvino::{

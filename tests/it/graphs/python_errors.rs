@@ -100,7 +100,7 @@ fn a_generating_node_without_its_handler_waits_for_the_end() {
 fn large_and_deep_files_are_refused_or_read_in_time() {
     let mut config = Config::of(&["dummy"]);
     let comment = format!("# {}\n", "x".repeat(98)).repeat(50_000);
-    add(&mut config, "comments", &format!("{comment}{}", PASS));
+    add(&mut config, "comments", &format!("{comment}{PASS}"));
     let nodes: String = (0..20_000)
         .map(|n| format!("node {{ calculator: \"PassThroughCalculator\" input_stream: \"s{n}\" output_stream: \"s{}\" }}\n", n + 1))
         .collect();
@@ -125,11 +125,7 @@ fn large_and_deep_files_are_refused_or_read_in_time() {
         &format!("input_stream: \"{}\"", "x".repeat(5_000_000)),
     );
     let strings = "\"a\" ".repeat(1_000_000);
-    add(
-        &mut config,
-        "strings",
-        &format!("type: {strings}\n{}", PASS),
-    );
+    add(&mut config, "strings", &format!("type: {strings}\n{PASS}"));
     config.put(LIST, serde_json::json!({"name": "absent"}));
     let server = config.begin(&[]);
     // Each in time, however many there are.
