@@ -219,25 +219,29 @@ impl Each {
         let mut span = request.trace.as_ref().map(|trace| trace.span("message"));
         request.trace = span.as_ref().map(|span| span.context().clone());
         Box::pin(async move {
-            let place = Arc::clone(&arrival);
-            let mut infer = pin!(async move {
-                let find = engine.find(&name, version?, origin);
-                let target = place.finds(&name, find).await?.arrived(place);
-                target.sent_by(&sender).infer(request).await
-            });
-            let infer = future::poll_fn(|context| {
-                let question = arrival.begin_poll();
-                let polled = infer.as_mut().poll(context);
-                if polled.is_pending() {
-                    arrival.waits(context, question);
-                }
-                polled
-            });
-            let answer = match limit {
-                None => infer.await,
-                Some(limit) => tokio::time::timeout(limit, infer)
-                    .await
-                    .unwrap_or_else(|_| Err(Error::deadline(limit))),
+            // The call ends before its room and its span do.
+            let answer = {
+                let place = Arc::clone(&arrival);
+                let mut infer = pin!(async move {
+                    let find = engine.find(&name, version?, origin);
+                    let target = place.finds(&name, find).await?.arrived(place);
+                    target.sent_by(&sender).infer(request).await
+                });
+                let infer = future::poll_fn(|context| {
+                    let question = arrival.begin_poll();
+                    let polled = infer.as_mut().poll(context);
+                    if polled.is_pending() {
+                        arrival.waits(context, question);
+                    }
+                    polled
+                });
+                let answer = match limit {
+                    None => infer.await,
+                    Some(limit) => tokio::time::timeout(limit, infer)
+                        .await
+                        .unwrap_or_else(|_| Err(Error::deadline(limit))),
+                };
+                answer
             };
             drop(room);
             if let (Some(span), Err(error)) = (&mut span, &answer) {

@@ -414,6 +414,8 @@ impl Shared {
             return None;
         }
         run.rows()?;
+        // Their memory is given back without the lock.
+        let mut gone = Vec::new();
         let mut state = self.state.lock();
         let found = state.queue.companions(run, &rules.choice);
         if rules.delay.is_zero() {
@@ -437,7 +439,7 @@ impl Shared {
             let came = state.queue.close(number);
             is_over |= state.closed || !state.queue.is_empty() || came.is_empty();
             others.extend(came);
-            others.retain(Run::is_wanted);
+            gone.extend(others.extract_if(.., |run| !run.is_wanted()));
         }
         drop(state);
         let wanted = iter::once(run).chain(&others).filter(|run| run.is_wanted());
@@ -525,7 +527,7 @@ impl Shared {
             }
         };
         let ended = Instant::now();
-        if is_batch {
+        if is_batch && !runs.is_empty() {
             rules.choice.ran(Some(size), ended - started, ended);
         }
         let reporter = runs.first().map(|run| Arc::clone(&run.reporter));

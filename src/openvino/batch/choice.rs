@@ -94,7 +94,7 @@ impl SizeChoice {
     }
 
     /// Chooses the size for a request of so many rows and those that were gathered with it, it included: one with room
-    /// for all, since they wait nowhere else.
+    /// for all, since they wait nowhere else. (Where one is waited for, sizes are configured and not measured today.)
     pub(crate) fn gathered(&self, first: usize, all: usize, now: Instant) -> usize {
         let list = &self.sizes.list;
         let fits = |place: &usize| list[*place].rows >= all;

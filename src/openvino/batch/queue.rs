@@ -44,6 +44,8 @@ struct Gathering<R: Batchable> {
     shapes: R::Shapes,
     room: usize,
     runs: Vec<R>,
+    /// Those whose clients have left. They go when it is closed, where nobody waits for the queue.
+    gone: Vec<R>,
 }
 
 impl<R: Batchable> Default for RunQueue<R> {
@@ -162,6 +164,7 @@ impl<R: Batchable> RunQueue<R> {
             shapes,
             room,
             runs: Vec::new(),
+            gone: Vec::new(),
         });
         self.last
     }
@@ -183,8 +186,18 @@ impl<R: Batchable> RunQueue<R> {
     }
 
     /// Returns whether an open batch is to wait no longer: no more rows fit, or a run waits for an infer request that no
-    /// open batch takes. Those that one takes join it, and those whose clients have left go.
+    /// open batch takes. Those that one takes join it, and those whose clients have left go, and make room.
     pub(crate) fn is_over(&mut self, number: u64) -> bool {
+        for Gathering {
+            room, runs, gone, ..
+        } in &mut self.gatherings
+        {
+            gone.extend(runs.extract_if(.., |run| {
+                let has_left = !run.is_wanted();
+                *room += run.rows().filter(|_| has_left).unwrap_or(0);
+                has_left
+            }));
+        }
         let before = self.offers.len();
         // They came between a look for an open batch and the opening of one.
         for (number, other) in std::mem::take(&mut self.offers) {
@@ -200,10 +213,14 @@ impl<R: Batchable> RunQueue<R> {
         !self.offers.is_empty() || open.all(|it| it.number != number || it.room == 0)
     }
 
-    /// Closes a batch; returns the runs that came.
+    /// Closes a batch; returns the runs that came, those whose clients have left last.
     pub(crate) fn close(&mut self, number: u64) -> Vec<R> {
         let place = self.gatherings.iter().position(|it| it.number == number);
-        place.map_or_else(Vec::new, |place| self.gatherings.swap_remove(place).runs)
+        place.map_or_else(Vec::new, |place| {
+            let Gathering { mut runs, gone, .. } = self.gatherings.swap_remove(place);
+            runs.extend(gone);
+            runs
+        })
     }
 }
 
@@ -373,6 +390,22 @@ mod tests {
         assert_eq!(names(&queue.close(number)), "be");
         assert!(queue.join(fake('f', 1, 4)).is_err(), "it is closed");
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn one_that_leaves_an_open_batch_makes_room() {
+        let mut queue = RunQueue::default();
+        let number = queue.open(4, 3);
+        assert!(queue.join(fake('a', 2, 4)).is_ok());
+        assert!(queue.join(fake('b', 1, 4)).is_ok());
+        assert!(queue.is_over(number));
+        queue.gatherings[0].runs[0].left = true;
+        let late = fake('c', 2, 4);
+        let late = queue.join(late).unwrap_err();
+        queue.push(late);
+        assert!(queue.is_over(number), "it is full again");
+        assert!(queue.is_empty());
+        assert_eq!(names(&queue.close(number)), "bca");
     }
 
     #[test]
