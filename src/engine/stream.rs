@@ -235,6 +235,10 @@ impl Each {
                     }
                     polled
                 });
+                #[expect(
+                    clippy::let_and_return,
+                    reason = "else the call ends behind what it is in"
+                )]
                 let answer = match limit {
                     None => infer.await,
                     Some(limit) => tokio::time::timeout(limit, infer)

@@ -171,14 +171,8 @@ impl PythonHandler {
         if std::mem::replace(&mut *self.is_finalized.lock(), true) {
             return None;
         }
-        self.life.close();
-        let (life, end) = (Arc::clone(&self.life), self.end());
         // A task, since a runtime that ends drops those; a thread for blocking work may outlive it.
-        let all = async move {
-            // After that it is finalized beside them.
-            let _ = tokio::time::timeout(PATIENCE, life.unused()).await;
-            end.await
-        };
+        let all = self.end();
         let runtime = self.group.runtime();
         let ended = block_on(&self.group, async { Task::spawn_on(runtime, all).await });
         ended.unwrap_or_else(|error| match error.try_into_panic() {
@@ -187,11 +181,16 @@ impl PythonHandler {
         })
     }
 
-    /// Has all workers finalize it; returns what one of them has raised.
+    /// Lets no more calls begin, and has all workers finalize it when those in flight have ended; returns what one of
+    /// them has raised.
     fn end(&self) -> impl Future<Output = Option<Raised>> + Send + 'static {
+        self.life.close();
+        let life = Arc::clone(&self.life);
         let (group, number) = (Arc::clone(&self.group), self.number);
         let name = self.node_name().to_owned();
         async move {
+            // After that it is finalized beside them.
+            let _ = tokio::time::timeout(PATIENCE, life.unused()).await;
             let raised = finalize(&group.of, &group.links(), &name, number).await;
             group.forget(number);
             raised

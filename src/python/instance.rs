@@ -19,6 +19,7 @@ use super::{
     handler::PythonHandler,
     worker::{
         WorkerSeat,
+        group::CallPlace,
         held::{Held, State, kill, within},
         link::Link,
         waiting::{Answer, TakenSet},
@@ -114,9 +115,7 @@ impl HandlerInstance {
             return Ok(());
         }
         let used = self.handler.enter()?;
-        let _place = self.place().await;
-        // The worker may die while a call waits for a place.
-        let link = self.seat.link().await?;
+        let (link, _place) = self.ready().await?;
         let node = self.handler.node_name();
         link.has_room(node)?;
         let state = State::new(Arc::clone(&link), used, node, self.named(0));
@@ -163,8 +162,19 @@ impl HandlerInstance {
     }
 
     /// Waits for a place among the calls in flight.
-    async fn place(&self) -> impl Sized + use<> {
+    async fn place(&self) -> CallPlace {
         self.handler.group().place(self.handler.places()).await
+    }
+
+    /// Waits for a worker, and for a place among the calls in flight, which others have while a worker is waited for.
+    async fn ready(&self) -> Result<(Arc<Link>, CallPlace), HandlerError> {
+        loop {
+            let link = self.seat.link().await?;
+            let place = self.place().await;
+            if link.is_alive() {
+                return Ok((link, place));
+            }
+        }
     }
 
     /// Takes exceptions apart, and logs them.
@@ -230,11 +240,9 @@ impl HandlerInstance {
             Some(state) => Held::State(state),
             None => Held::Use(self.handler.enter()?),
         };
-        let _place = self.place().await;
-        let link = match &held {
-            Held::State(state) => Arc::clone(state.link()),
-            // The worker may die while a call waits for a place.
-            Held::Use(_) => self.seat.link().await?,
+        let (link, _place) = match &held {
+            Held::State(state) => (Arc::clone(state.link()), self.place().await),
+            Held::Use(_) => self.ready().await?,
         };
         if line.is_some_and(CallLine::is_abandoned) {
             return Ok(Produced::Nothing);

@@ -119,6 +119,9 @@ fn unbounded() -> Budget {
     Budget::new(usize::MAX >> 1)
 }
 
+/// Place of a call among those of its handler, and among all of the graph or pipeline.
+pub(in crate::python) type CallPlace = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
+
 /// The workers of a graph or a pipeline. They end with it.
 pub struct WorkerGroup {
     own: Weak<Self>,
@@ -305,10 +308,7 @@ impl WorkerGroup {
     }
 
     /// Waits for a place among the calls of a handler, and of all of this graph or pipeline.
-    pub(in crate::python) async fn place(
-        &self,
-        own: &Arc<Semaphore>,
-    ) -> (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
+    pub(in crate::python) async fn place(&self, own: &Arc<Semaphore>) -> CallPlace {
         // They are never closed. The handler's place comes first, so that a busy handler holds none that others could use.
         let own = Arc::clone(own).acquire_owned().await.ok();
         let shared = Arc::clone(&self.places).acquire_owned().await.ok();

@@ -113,10 +113,14 @@ impl Waiting {
         Some((*number, call.node.clone()))
     }
 
-    /// Returns the node of a generator whose step has not ended since the look before this one, once for each step.
-    pub(super) fn long_step(&mut self) -> Option<String> {
-        let look = self.looks;
+    /// Begins a look; returns its number.
+    pub(super) fn look(&mut self) -> u64 {
         self.looks += 1;
+        self.looks - 1
+    }
+
+    /// Returns the node of a generator whose step has not ended since the look before this one, once for each step.
+    pub(super) fn long_step(&mut self, look: u64) -> Option<String> {
         let steps = self.generators.values_mut();
         let long = steps.filter(|it| it.is_at_step() && it.since < look && !it.is_warned);
         let oldest = long.min_by_key(|it| it.since)?;
@@ -193,27 +197,32 @@ mod tests {
         waiting
     }
 
+    fn long_step(waiting: &mut Waiting) -> Option<String> {
+        let look = waiting.look();
+        waiting.long_step(look)
+    }
+
     #[test]
     fn a_step_that_does_not_end_is_named_once_at_the_second_look() {
         let mut waiting = waiting();
         assert!(waiting.given(1));
         // The other one's call goes on, which is no step.
-        assert_eq!(waiting.long_step(), None);
-        assert_eq!(waiting.long_step().as_deref(), Some("node 1"));
-        assert_eq!(waiting.long_step(), None);
+        assert_eq!(long_step(&mut waiting), None);
+        assert_eq!(long_step(&mut waiting).as_deref(), Some("node 1"));
+        assert_eq!(long_step(&mut waiting), None);
         // The next one counts anew.
         assert_eq!(waiting.goes_on(1, 2), Some(false));
         waiting.gave(1, false);
-        assert_eq!(waiting.long_step(), None);
-        assert_eq!(waiting.long_step().as_deref(), Some("node 1"));
+        assert_eq!(long_step(&mut waiting), None);
+        assert_eq!(long_step(&mut waiting).as_deref(), Some("node 1"));
         waiting.gave(1, false);
         waiting.gave(1, false);
         for _ in 0..3 {
-            assert_eq!(waiting.long_step(), None, "it waits for leave");
+            assert_eq!(long_step(&mut waiting), None, "it waits for leave");
         }
         assert_eq!(waiting.closes(1), Some(true));
-        assert_eq!(waiting.long_step(), None);
-        assert_eq!(waiting.long_step().as_deref(), Some("node 1"));
+        assert_eq!(long_step(&mut waiting), None);
+        assert_eq!(long_step(&mut waiting).as_deref(), Some("node 1"));
     }
 
     #[test]

@@ -192,14 +192,18 @@ impl Link {
             let Some(link) = this.upgrade() else {
                 return;
             };
-            if link.busy() == 0 {
+            let last = link.last.load(Ordering::Relaxed);
+            if link.busy() == 0 || last == before {
                 // It is charged, and others may need the room.
                 link.shared.end_free();
             }
             let (call, step) = {
                 let mut waiting = link.calls.lock();
-                let step = waiting.long_step();
-                (waiting.oldest(warned + 1..=before), step)
+                let look = waiting.look();
+                match waiting.oldest(warned + 1..=before) {
+                    None => (None, waiting.long_step(look)),
+                    call => (call, None),
+                }
             };
             let call = call.map(|(number, node)| (number, node, "call"));
             let long = call.or_else(|| Some((warned, step?, "step of the generator")));
@@ -221,7 +225,7 @@ impl Link {
                 }
                 warned = number;
             }
-            before = link.last.load(Ordering::Relaxed);
+            before = last;
         }
     }
 
@@ -330,10 +334,10 @@ impl Link {
                 false
             }
         };
-        drop(waiting);
         if !goes_on {
             self.busy.fetch_sub(1, Ordering::Relaxed);
         }
+        drop(waiting);
         // Before its caller goes on, who may be the last to have a state then.
         drop(call.held);
         // The client has gone.
@@ -350,11 +354,13 @@ impl Link {
             (None, None) => Ok(None),
         };
         let is_refused = !is_over && taken.is_err();
-        let waits = self.calls.lock().gave(set.generator, is_over);
-        if let Some((sets, has_ended)) = waits {
-            if has_ended {
-                self.busy.fetch_sub(1, Ordering::Relaxed);
-            }
+        let mut waiting = self.calls.lock();
+        let waits = waiting.gave(set.generator, is_over);
+        if let Some((_, true)) = waits {
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+        drop(waiting);
+        if let Some((sets, _)) = waits {
             let _ = sets.send(taken);
         }
         if is_refused {
@@ -381,6 +387,8 @@ impl Link {
         // Those who wait for a set see the end of the channel.
         drop(generators);
         self.shared.returned_all();
+        // Nobody looks at it any more.
+        self.shared.end_free();
     }
 
     /// Returns the end of the worker, to be waited for.
@@ -544,8 +552,8 @@ impl Link {
             waiting.generators.insert(number, generator);
         }
         waiting.calls.insert(number, Call { reply, node, held });
-        drop(waiting);
         self.busy.fetch_add(1, Ordering::Relaxed);
+        drop(waiting);
         self.send(order(number));
         Ok((number, answer))
     }
@@ -557,22 +565,26 @@ impl Link {
 
     /// Lets a generator give more sets, if it has not ended.
     pub(in crate::python) fn go_on(&self, generator: u64, credits: u32) {
-        let begins = self.calls.lock().goes_on(generator, credits);
-        self.step(begins, Order::Next(Next { generator, credits }));
+        let order = Order::Next(Next { generator, credits });
+        self.step(order, |waiting| waiting.goes_on(generator, credits));
     }
 
     /// Has a generator closed, if it has not ended.
     pub(in crate::python) fn close_generator(&self, number: u64) {
-        let begins = self.calls.lock().closes(number);
-        self.step(begins, Order::CloseGenerator(Numbered { number }));
+        let order = Order::CloseGenerator(Numbered { number });
+        self.step(order, |waiting| waiting.closes(number));
     }
 
     /// Sends an order to a generator, which begins a step if it was at none; none if there is no such generator.
-    fn step(&self, begins: Option<bool>, order: Order) {
-        let Some(begins) = begins else { return };
+    fn step(&self, order: Order, change: impl FnOnce(&mut Waiting) -> Option<bool>) {
+        let mut waiting = self.calls.lock();
+        let Some(begins) = change(&mut waiting) else {
+            return;
+        };
         if begins {
             self.busy.fetch_add(1, Ordering::Relaxed);
         }
+        drop(waiting);
         self.send(order);
     }
 
