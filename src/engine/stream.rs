@@ -219,15 +219,15 @@ impl Each {
         let mut span = request.trace.as_ref().map(|trace| trace.span("message"));
         request.trace = span.as_ref().map(|span| span.context().clone());
         Box::pin(async move {
-            // The call ends before its room and its span do.
-            let answer = {
+            // Of its own, so that the call ends before its room and its span do.
+            let infer = async move {
                 let place = Arc::clone(&arrival);
                 let mut infer = pin!(async move {
                     let find = engine.find(&name, version?, origin);
                     let target = place.finds(&name, find).await?.arrived(place);
                     target.sent_by(&sender).infer(request).await
                 });
-                let infer = future::poll_fn(|context| {
+                let polls = future::poll_fn(|context| {
                     let question = arrival.begin_poll();
                     let polled = infer.as_mut().poll(context);
                     if polled.is_pending() {
@@ -235,17 +235,13 @@ impl Each {
                     }
                     polled
                 });
-                #[expect(
-                    clippy::let_and_return,
-                    reason = "else the call ends behind what it is in"
-                )]
-                let answer = match limit {
-                    None => infer.await,
-                    Some(limit) => tokio::time::timeout(limit, infer)
-                        .await
-                        .unwrap_or_else(|_| Err(Error::deadline(limit))),
-                };
-                answer
+                polls.await
+            };
+            let answer = match limit {
+                None => infer.await,
+                Some(limit) => tokio::time::timeout(limit, infer)
+                    .await
+                    .unwrap_or_else(|_| Err(Error::deadline(limit))),
             };
             drop(room);
             if let (Some(span), Err(error)) = (&mut span, &answer) {
