@@ -445,20 +445,24 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
     use super::{Fingerprint, GraphSource, examine};
     use crate::python::WorkerOptions;
 
+    fn source(folder: &Path) -> GraphSource {
+        GraphSource {
+            name: "g".to_owned(),
+            base_path: folder.to_owned(),
+            graph_path: folder.join("graph.pbtxt"),
+            workers: WorkerOptions::default(),
+        }
+    }
+
     #[test]
     fn a_comment_in_another_encoding_does_not_matter() {
         let folder = tempfile::tempdir().unwrap();
-        let source = GraphSource {
-            name: "g".to_owned(),
-            base_path: folder.path().to_owned(),
-            graph_path: folder.path().join("graph.pbtxt"),
-            workers: WorkerOptions::default(),
-        };
+        let source = source(folder.path());
         let graph = b"# \xe9t\xe9
             input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
             node { name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py'
@@ -501,16 +505,11 @@ mod tests {
             }
         }
 
-        let tools = std::path::Path::new(env!("WORKSPACE_ROOT")).join(".venv");
+        let tools = Path::new(env!("WORKSPACE_ROOT")).join(".venv");
         let tools = std::env::var_os("OPENVINO_INSTALL_DIR").map_or(tools, PathBuf::from);
         python::configure(None, Some(tools));
         let folder = tempfile::tempdir().unwrap();
-        let source = GraphSource {
-            name: "g".to_owned(),
-            base_path: folder.path().to_owned(),
-            graph_path: folder.path().join("graph.pbtxt"),
-            workers: WorkerOptions::default(),
-        };
+        let source = source(folder.path());
         let graph = "input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
             node { name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py'
               input_stream: 'IN:in' output_stream: 'OUT:out'

@@ -5,8 +5,8 @@ use std::{fs, sync::Arc};
 use bytes::Bytes;
 
 use super::support::{
-    Folder, Instance, awaited, executes, floats, group, handler, left, load_into, outputs, text,
-    until,
+    Folder, Instance, awaited, executes, executes_in, floats, group, handler, left, load_into,
+    outputs, text, until,
 };
 use crate::python::{HandlerTensor, Produced};
 
@@ -131,6 +131,29 @@ fn a_handler_is_finalized_after_calls_whose_clients_have_left() {
         ending.join().unwrap();
     });
     assert_eq!(fs::read_to_string(log).unwrap(), "begun executed finalize ");
+}
+
+#[test]
+fn a_handler_that_is_dropped_is_finalized_after_its_calls() {
+    let folder = Folder::new();
+    let (log, ends) = (folder.file("log"), folder.file("ends"));
+    let made = handler(&format!(
+        "import os, time\ndef note(text): open({log:?}, 'a').write(text + ' ')\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        note('begun')\n        while not os.path.exists({ends:?}): time.sleep(0.01)\n        note('executed')\n        return []\n    def finalize(self): note('finalize')\n"
+    ));
+    let workers = Arc::clone(made.handler.group());
+    let instance = Instance::new(&made.handler);
+    let leaves = left(instance.asked(&[]), || log.exists());
+    workers.runtime().block_on(leaves);
+    drop((instance, made));
+    // An order that was sent at once would be carried out before this one.
+    outputs(executes_in(&workers, "return []").run(&[]));
+    fs::write(ends, "").unwrap();
+    let is_finalized = || fs::read_to_string(&log).unwrap().contains("finalize");
+    workers.runtime().block_on(until(is_finalized));
+    assert_eq!(
+        fs::read_to_string(&log).unwrap(),
+        "begun executed finalize "
+    );
 }
 
 #[test]

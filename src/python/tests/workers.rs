@@ -351,6 +351,36 @@ fn calls_that_wait_for_a_place_have_the_worker_that_is_there_then() {
 }
 
 #[test]
+fn calls_that_wait_for_a_worker_leave_the_places_to_others() {
+    let folder = Folder::new();
+    let (again, go) = (folder.file("again"), folder.file("go"));
+    let made = handler(&format!(
+        "import os, time\nclass OvmsPythonModel:\n  def initialize(self, kwargs):\n    while os.path.exists({again:?}) and not os.path.exists({go:?}): time.sleep(0.01)\n  def execute(self, inputs): return []\n"
+    ));
+    let (group, places) = (made.handler.group(), made.handler.places());
+    let all = places.available_permits();
+    fs::write(again, "").unwrap();
+    let link = group.links().remove(0);
+    link.kill("was killed".to_owned());
+    group.runtime().block_on(until(|| !link.is_alive()));
+    let instances: Vec<_> = (0..2).map(|_| Instance::new(&made.handler)).collect();
+    group.runtime().block_on(async {
+        let mut calls: Vec<_> = instances.iter().map(|it| Box::pin(it.begun(&[]))).collect();
+        for call in &mut calls {
+            assert!(futures::poll!(call.as_mut()).is_pending());
+        }
+        assert_eq!(places.available_permits(), all);
+    });
+    fs::write(go, "").unwrap();
+    let serves = async {
+        while Instance::new(&made.handler).begun(&[]).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    group.runtime().block_on(in_time(serves));
+}
+
+#[test]
 fn a_handler_that_fails_in_a_worker_is_finalized_in_those_before() {
     let folder = Folder::new();
     let log = folder.file("log");
