@@ -1,9 +1,11 @@
 //! Tests of the memory shared by a tensor, and of copies.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::support::{
-    asserts, executes, executes_in, floats, group, in_time, is_apart, outputs, until,
+    asserts, executes, executes_in, floats, group, handler, in_time, is_apart, outputs, until,
     with_descriptors, without_descriptors,
 };
 use crate::python::{HandlerTensor, error::HandlerError};
@@ -259,6 +261,22 @@ fn memory_that_is_not_used_is_given_back() {
     let unused = until(|| workers.charged_inputs() == 0);
     workers.runtime().block_on(unused);
     outputs(made.run(&[large()]));
+}
+
+#[test]
+fn memory_of_a_dead_worker_is_given_back_while_states_of_it_are_there() {
+    let made = handler(
+        "class OvmsPythonModel:\n  def create_state(self): pass\n  def execute(self, inputs, state): return []\n",
+    );
+    let workers = Arc::clone(made.handler.group());
+    let instance = made.instance();
+    outputs(instance.execute(&[large()], true));
+    assert!(workers.charged_inputs() >= LARGE);
+    let link = workers.links().remove(0);
+    link.kill("was killed".to_owned());
+    let unused = until(|| workers.charged_inputs() == 0);
+    workers.runtime().block_on(unused);
+    instance.called(&[], true).unwrap_err();
 }
 
 /// Handler code that takes the right to more descriptors from its worker, or gives it back.
