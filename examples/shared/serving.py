@@ -1,9 +1,11 @@
 """Starts `ovms serve` for an example, asks it with `ovms infer`, and ends it whatever happens."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
+import random
 import shlex
 import shutil
 import signal
@@ -22,6 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # How long models may take to load, in seconds, and the server to stop.
 LOADING = 120
 STOPPING = 30
+
+# Where ports of an example are.
+PORTS = range(10_000, 12_000)
 
 
 def refuse(text, hint, code=1):
@@ -43,12 +48,21 @@ def program():
 
 
 def free_ports(count):
-    """Ports that nobody listens on, for gRPC and REST."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for it in sockets:
-            it.bind(("127.0.0.1", 0))
-        return [it.getsockname()[1] for it in sockets]
+    """Ports that nobody listens on, for gRPC and REST.
+
+    The system gives none of these to an outgoing connection before the server listens.
+    """
+    return list(itertools.islice(filter(is_free, random.sample(PORTS, len(PORTS))), count))
+
+
+def is_free(port):
+    """Tells whether a server may listen on a port."""
+    with socket.socket() as it:
+        try:
+            it.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def shown(path):

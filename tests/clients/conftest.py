@@ -4,7 +4,9 @@ OVMS names the program under test. It finds the runtime as it always does, so
 OPENVINO_INSTALL_DIR may have to be set.
 """
 
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +23,8 @@ PROGRAM = os.environ.get("OVMS", str(ROOT / "target/debug/ovms"))
 # Keeps floats as they are on processors that would compute in bf16.
 PLUGIN_CONFIG = '{"INFERENCE_PRECISION_HINT":"f32"}'
 START_LIMIT = 30.0
+# Where ports of servers are.
+PORTS = range(10_000, 12_000)
 # What a shell starts in the background ignores Ctrl-C, and so would all that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,12 +54,18 @@ class Server:
 
 
 def free_ports(count):
-    """Ports that were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports that were free a moment ago, and that the system gives to no outgoing connection."""
+    return list(itertools.islice(filter(is_free, random.sample(PORTS, len(PORTS))), count))
+
+
+def is_free(port):
+    """Tells whether a server may listen on a port."""
+    with socket.socket() as it:
+        try:
+            it.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def program(name):

@@ -243,7 +243,7 @@ fn the_drawings_fit_a_terminal() {
         for (is_coloured, run) in runs {
             let run = run.join().unwrap();
             let text = run.text();
-            assert_eq!(run.code, Some(0), "{text}");
+            assert_eq!(run.code, Some(0), "{name}: {text}{}", run.stderr);
             assert_eq!(
                 text.contains("\u{1b}["),
                 is_coloured || name == "voice",

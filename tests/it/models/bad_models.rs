@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{
     Server, cli, eventually,
     http::{get, post},
-    loaded::{load, options},
+    loaded::{load, load_found, options},
     model, repository, server,
 };
 
@@ -76,19 +76,7 @@ fn a_version_folder_that_vanishes_is_reported() {
     let listed = versions::files(&found[0].1);
     assert!(matches!(listed, Err(RepositoryError::Read { .. })));
     // Its files were found already: the runtime is given paths that are no more.
-    let (model, weights) = files.paths();
-    let load = ovms::openvino::load(ovms::openvino::Load {
-        name: "gone",
-        model,
-        weights,
-        options: &options(),
-        names: &ovms::openvino::TensorNames::default(),
-        layouts: &ovms::model::ir::IrFacts::read(&files).layouts,
-        asked: &[],
-        guarded: false,
-        batches: None,
-    });
-    let Err(error) = load else {
+    let Err(error) = load_found(&files, &options(), &[]) else {
         panic!("a file that is gone was read");
     };
     assert!(

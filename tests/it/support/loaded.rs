@@ -28,8 +28,16 @@ pub(crate) fn load(
     options: &LoadOptions,
     asked: &[(&str, &[usize])],
 ) -> Result<Compiled, ModelLoadError> {
+    load_found(&repository::files(&root.join("1")).unwrap(), options, asked)
+}
+
+/// Loads a model whose files have been found.
+pub(crate) fn load_found(
+    files: &repository::ModelFiles,
+    options: &LoadOptions,
+    asked: &[(&str, &[usize])],
+) -> Result<Compiled, ModelLoadError> {
     open();
-    let files = repository::files(&root.join("1")).unwrap();
     let (model, weights) = files.paths();
     let asked: Vec<(String, Vec<usize>)> = asked
         .iter()
@@ -41,7 +49,7 @@ pub(crate) fn load(
         weights,
         options,
         names: &mapping::read(files.folder()).unwrap(),
-        layouts: &IrFacts::read(&files).layouts,
+        layouts: &IrFacts::read(files).layouts,
         asked: &asked,
         guarded: false,
         batches: None,
