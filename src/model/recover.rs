@@ -1,8 +1,9 @@
 //! Compiled models spoilt by a failed inference: they are replaced beside the serving one, as by a
 //! reload, and requests that they have failed are repeated once on the replacement.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -132,7 +133,9 @@ impl Version {
                 tokio::time::sleep_until(begin).await;
             }
             let started = Instant::now();
-            let outcome = version.load_in_place_of(&spoilt).await;
+            // Whatever happens, the next one that fails may be replaced.
+            let load = AssertUnwindSafe(version.load_in_place_of(&spoilt)).catch_unwind();
+            let outcome = load.await.unwrap_or_else(|_| Err("a bug: it panicked".into()));
             let pause = spoilt.spec.options.recovery_interval;
             let pause = pause.max(started.elapsed() * REST);
             if let Err(reason) = &outcome {
