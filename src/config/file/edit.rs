@@ -191,11 +191,12 @@ fn entries<'a, 'b>(list: &'b Array<'a>) -> impl Iterator<Item = (usize, &'b Obje
         })
 }
 
+/// Returns the value of a key: of one that is there twice the last, as the server reads it.
 fn property<'a, 'b>(object: &'b Object<'a>, key: &str) -> Option<&'b Value<'a>> {
     let found = object
         .properties
         .iter()
-        .find(|property| property.name.as_str() == key);
+        .rfind(|property| property.name.as_str() == key);
     found.map(|property| &property.value)
 }
 

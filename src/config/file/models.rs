@@ -225,7 +225,7 @@ fn warn_of_unused(node: &Node<'_>, fields: &Fields<'_>) {
 
 /// Reads `plugin_config`: no nested objects here, as against the flag of that name.
 fn properties(node: &Node<'_>) -> Option<Vec<(String, String)>> {
-    let pairs = node.last_pairs("device properties")?;
+    let pairs = node.pairs("device properties")?;
     let pairs = pairs.into_iter().filter_map(|(key, node)| {
         let value = match node.value() {
             Value::StringLit(text) => text.value.to_string(),
@@ -329,7 +329,7 @@ fn per_tensor<'a, T, E: Into<EntryError>>(
     match node.value() {
         Value::StringLit(text) => parse(&text.value).map_err(|error| (error.into(), node.clone())),
         Value::Object(_) => {
-            let pairs = node.last_pairs("texts by name").unwrap_or_default();
+            let pairs = node.pairs("texts by name").unwrap_or_default();
             // Read all of them before the first refusal.
             let texts: Vec<_> = pairs
                 .iter()

@@ -1,5 +1,5 @@
 //! Values of a file with their positions and expected types: each mismatch becomes an error, and
-//! reading continues. A duplicate key is a warning: the C++ server starts with such a file as well.
+//! reading continues. Of a duplicate key the last value counts, with a warning.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -46,13 +46,6 @@ fn of_others(key: &str, known: &[&str]) -> Option<String> {
     known
         .contains(here)
         .then(|| format!("what Triton names `{key}` is `{here}` here"))
-}
-
-/// Precedence among the values of a duplicate key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Twice {
-    First,
-    Last,
 }
 
 /// Findings in a file so far.
@@ -216,7 +209,7 @@ impl<'a> Node<'a> {
         if !matches!(self.value, Value::Object(_)) {
             return self.refuse(format!("an object with {}", known.join(", ")));
         }
-        let mut fields = self.entries(Some(known), Twice::First)?;
+        let mut fields = self.entries(Some(known))?;
         let unknown = fields.iter().map(|(name, _)| name.as_str());
         let unknown = unknown.filter(|name| !known.contains(name));
         let meant: Vec<String> = unknown
@@ -247,25 +240,15 @@ impl<'a> Node<'a> {
 
     /// Reads an object of any keys.
     pub(in crate::config) fn pairs(&self, of_what: &str) -> Option<Vec<(String, Self)>> {
-        self.any_keys(of_what, Twice::First)
-    }
-
-    /// Reads an object of any keys, of which the last counts if one is given twice: so the C++
-    /// server reads the maps that it keeps by name.
-    pub(in crate::config) fn last_pairs(&self, of_what: &str) -> Option<Vec<(String, Self)>> {
-        self.any_keys(of_what, Twice::Last)
-    }
-
-    fn any_keys(&self, of_what: &str, twice: Twice) -> Option<Vec<(String, Self)>> {
         if !matches!(self.value, Value::Object(_)) {
             return self.refuse(format!("an object of {of_what}"));
         }
-        self.entries(None, twice)
+        self.entries(None)
     }
 
     /// Returns the entries of an object, each key once, and reports duplicate keys, and those that are
     /// not known.
-    fn entries(&self, known: Option<&[&str]>, twice: Twice) -> Option<Vec<(String, Self)>> {
+    fn entries(&self, known: Option<&[&str]>) -> Option<Vec<(String, Self)>> {
         let Value::Object(object) = self.value else {
             return None;
         };
@@ -285,16 +268,10 @@ impl<'a> Node<'a> {
             let path = self.below(key);
             if let Some(&first) = seen.get(key) {
                 let key = shorten(key);
-                let counts = match twice {
-                    Twice::First => "first",
-                    Twice::Last => "last",
-                };
-                let text = format!("the key `{key}` is here again; its {counts} value counts");
+                let text = format!("the key `{key}` is here again; its last value counts");
                 self.findings.warn(at, &path, text);
-                if twice == Twice::Last {
-                    let entry: &mut (String, Self) = &mut entries[first];
-                    entry.1.value = &property.value;
-                }
+                let entry: &mut (String, Self) = &mut entries[first];
+                entry.1.value = &property.value;
                 continue;
             }
             seen.insert(key, entries.len());

@@ -356,7 +356,7 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     assert_eq!(about, (&json!("error"), &json!("model"), &json!("a")));
     let wrong = folder.path().join("wrong.json");
     let text = r#"{"model_config_list": [
-        {"config": {"name": "a", "base_path": "a", "nireq": 1, "nireq": -1}},
+        {"config": {"name": "a", "base_path": "a", "nireq": 2, "nireq": 1}},
         {"config": {"name": "a", "base_path": "b", "layout": "?!"}}]}"#;
     fs::write(&wrong, text).unwrap();
     let wrong = wrong.to_str().unwrap();
@@ -384,7 +384,7 @@ fn checks_and_changes_of_files_fit_their_schemas() {
     insta::assert_snapshot!(shown, @r#"
     "error" "a" 2:47 "model_config_list[0].config.base_path" "The provided base path is invalid or doesn't exists - FOLDER/a: No such file or directory (os error 2)"
     "error" "a" 3:29 "model_config_list[1].config.name" "Given model name is already occupied"
-    "warning" null 2:64 "model_config_list[0].config.nireq" "the key `nireq` is here again; its first value counts"
+    "warning" null 2:64 "model_config_list[0].config.nireq" "the key `nireq` is here again; its last value counts"
     "#);
     assert!(
         found

@@ -148,3 +148,13 @@ fn what_is_not_there_is_reported() {
         Err(EditError::Syntax(_))
     ));
 }
+
+#[test]
+fn of_two_lists_the_one_that_counts_is_edited() {
+    let text = r#"{"model_config_list": [], "model_config_list": []}"#;
+    insta::assert_snapshot!(add_model(Some(text.as_bytes()), "a", "m").unwrap(), @r#"
+        {"model_config_list": [], "model_config_list": [
+            {"config": {"name": "a", "base_path": "m"}}
+        ]}
+        "#);
+}

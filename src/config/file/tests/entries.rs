@@ -201,18 +201,17 @@ fn of_two_pipelines_with_one_name_the_first_counts() {
 }
 
 #[test]
-fn of_a_key_that_is_given_twice_the_first_counts_and_in_maps_by_name_the_last() {
+fn of_a_key_that_is_given_twice_the_last_value_counts() {
     let config = read(
-        r#"{"model_config_list": [
-    {"config": {"name": "m", "nireq": 2, "nireq": "none",
+        r#"{"model_config_list": [{}], "model_config_list": [
+    {"config": {"name": "m", "nireq": "none", "nireq": 2,
                 "shape": {"x": "(1)", "x": "(2)", "y": "(3)"},
                 "layout": {"x": "N", "x": "C"},
                 "plugin_config": {"A": [], "A": "2"},
-                "model_version_policy": {"all": {}, "all": {}}}}],
+                "model_version_policy": {"all": {"a": 1}, "all": {}}}}],
     "pipeline_config_list": [{"name": "p", "inputs": ["i"], "inputs": ["j"], "outputs": [], "nodes": [
         {"name": "n", "type": "custom", "library_name": "l", "params": {"a": "1", "a": "2"}, "inputs": [
-            {"i": {"node_name": "request", "data_item": "i"}, "i": 1}], "outputs": []}]}],
-    "model_config_list": []}"#,
+            {"i": 1, "i": {"node_name": "request", "data_item": "i"}}], "outputs": []}]}]}"#,
     )
     .unwrap();
     let [ModelEntry::Model(model)] = &config.models[..] else {
@@ -222,19 +221,19 @@ fn of_a_key_that_is_given_twice_the_first_counts_and_in_maps_by_name_the_last() 
     assert!(model.load.properties.contains(&("A".into(), "2".into())));
     insta::assert_snapshot!(format!("{:?}", model.load.shapes), @r#"Named([("x", Dims(PartialShape([Fixed(2)]))), ("y", Dims(PartialShape([Fixed(3)])))])"#);
     let pipeline = &config.pipelines[0];
-    assert_eq!(pipeline.inputs, ["i"]);
-    insta::assert_snapshot!(format!("{:?}", pipeline.nodes[0].kind), @r#"Custom { library_name: "l", params: [("a", "1")] }"#);
+    assert_eq!(pipeline.inputs, ["j"]);
+    insta::assert_snapshot!(format!("{:?}", pipeline.nodes[0].kind), @r#"Custom { library_name: "l", params: [("a", "2")] }"#);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(warnings.join("\n"), @"
-    2:42 model_config_list[0].config.nireq: the key `nireq` is here again; its first value counts
+    1:29 model_config_list: the key `model_config_list` is here again; its last value counts
+    2:47 model_config_list[0].config.nireq: the key `nireq` is here again; its last value counts
     3:39 model_config_list[0].config.shape.x: the key `x` is here again; its last value counts
     4:38 model_config_list[0].config.layout.x: the key `x` is here again; its last value counts
     5:44 model_config_list[0].config.plugin_config.A: the key `A` is here again; its last value counts
-    6:53 model_config_list[0].config.model_version_policy.all: the key `all` is here again; its first value counts
-    7:61 pipeline_config_list[0].inputs: the key `inputs` is here again; its first value counts
-    8:83 pipeline_config_list[0].nodes[0].params.a: the key `a` is here again; its first value counts
-    9:63 pipeline_config_list[0].nodes[0].inputs[0].i: the key `i` is here again; its first value counts
-    10:5 model_config_list: the key `model_config_list` is here again; its first value counts
+    6:59 model_config_list[0].config.model_version_policy.all: the key `all` is here again; its last value counts
+    7:61 pipeline_config_list[0].inputs: the key `inputs` is here again; its last value counts
+    8:83 pipeline_config_list[0].nodes[0].params.a: the key `a` is here again; its last value counts
+    9:22 pipeline_config_list[0].nodes[0].inputs[0].i: the key `i` is here again; its last value counts
     ");
 }
 
