@@ -32,7 +32,7 @@ mod version;
 pub mod wanted;
 pub mod warmup;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard};
@@ -69,6 +69,8 @@ pub struct Model {
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
     /// Outcome of the last look for versions: the error that concerns them as a whole, if any.
     survey: ArcSwapOption<std::result::Result<(), String>>,
+    /// That error as errors of requests have it.
+    obscured: ArcSwapOption<String>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,
     /// Progress of the download of a version, where versions come from the cloud.
@@ -87,6 +89,7 @@ impl Model {
                     .collect(),
             ),
             survey: ArcSwapOption::empty(),
+            obscured: ArcSwapOption::empty(),
             starts: Mutex::default(),
             download: ArcSwapOption::empty(),
         }
@@ -130,8 +133,13 @@ impl Model {
         &self.name
     }
 
-    /// Records the outcome of a look for versions: the error that concerns them as a whole, if any.
-    pub fn surveyed(&self, found: std::result::Result<(), String>) {
+    /// Records the outcome of a look for versions in a base path: the error that concerns them as a whole, if any.
+    pub fn surveyed(&self, found: std::result::Result<(), String>, base_path: &str) {
+        // A folder that has no version is no failure.
+        let failure = found.as_ref().err();
+        let failure = failure.filter(|text| !text.starts_with(NO_VERSION));
+        let seen = failure.map(|text| for_clients(text, base_path, None));
+        self.obscured.store(seen.map(Arc::new));
         self.survey.store(Some(Arc::new(found)));
     }
 
@@ -181,25 +189,31 @@ impl Model {
         })
     }
 
-    /// Returns why no version serves, in one line: the newest failure, or that of the last look for versions. A folder
-    /// that has none is no failure.
+    /// Returns why no version serves, in one line: the newest failure, or that of the last look for versions.
     fn obstacle(&self) -> Option<String> {
         let versions = self.versions.load();
         let failed = versions.values().rev().find_map(|version| {
-            let failure = version.status().failure?;
+            let failure = version.obstacle()?;
             Some(format!("version {}: {failure}", version.number()))
         });
-        let survey = self.survey().filter(|_| versions.is_empty());
-        let failed = failed.or_else(|| survey?.as_ref().as_ref().err().cloned());
-        failed
-            .filter(|text| !text.starts_with(NO_VERSION))
-            .map(|text| for_clients(&text))
+        let survey = || self.obscured.load_full().filter(|_| versions.is_empty());
+        failed.or_else(|| Some(survey()?.to_string()))
     }
 }
 
 /// Writes a reason as errors of requests have it: in one line, and of paths of this machine, and addresses, the last part
-/// alone.
-fn for_clients(reason: &str) -> String {
+/// alone. Those below the base path may have blanks.
+fn for_clients(reason: &str, base_path: &str, version: Option<i64>) -> String {
+    let base = Path::new(base_path.trim_end_matches('/'));
+    let folder = version.map(|number| base.join(number.to_string()));
+    let mut reason = reason.to_owned();
+    // The longest first; those without blanks are single words below.
+    for folder in folder.iter().map(AsRef::as_ref).chain(base.ancestors()) {
+        let folder = folder.to_string_lossy();
+        if folder.contains(char::is_whitespace) {
+            reason = reason.replace(&format!("{folder}/"), "");
+        }
+    }
     let words = reason.split_whitespace().map(|word| {
         let bare = word.trim_start_matches(|c: char| c.is_ascii_punctuation() && c != '/');
         if !(bare.starts_with('/') || bare.contains("://")) {
@@ -230,7 +244,26 @@ mod tests {
             ("s3://bucket/models/m: denied", "m: denied"),
             ("/: no folder /srv/", ": no folder srv"),
         ] {
-            assert_eq!(for_clients(reason), seen);
+            assert_eq!(for_clients(reason, "/srv/m", Some(2)), seen);
+        }
+        for (base_path, reason, seen) in [
+            (
+                "/srv/sp ace/secret dir/m/",
+                "cannot read /srv/sp ace/secret dir/m/2/model.xml, `/srv/sp ace/secret dir/m/2`, /srv/sp ace/secret dir/m",
+                "cannot read model.xml, `2`, m",
+            ),
+            (
+                "/srv/sp ace/m/saved_model.pb",
+                "cannot read /srv/sp ace/m: no /srv/sp ace/m/variables",
+                "cannot read m: no variables",
+            ),
+            (
+                "s3://bucket/my models/m",
+                "s3://bucket/my models/m/2: denied",
+                "2: denied",
+            ),
+        ] {
+            assert_eq!(for_clients(reason, base_path, Some(2)), seen);
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Version {
     loaded: ArcSwapOption<Loaded>,
     /// Failure of the last load, for people; status calls say less.
     failure: ArcSwapOption<String>,
+    /// That failure as errors of requests have it.
+    obscured: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     sequences: Arc<OfVersion>,
     /// Time limit for draining, in milliseconds.
@@ -66,6 +68,7 @@ impl Version {
             status: watch::Sender::new(Status::ok(VersionState::Start)),
             loaded: ArcSwapOption::empty(),
             failure: ArcSwapOption::empty(),
+            obscured: ArcSwapOption::empty(),
             sequences: Sequences::new(Arc::clone(&reporter)),
             drain: AtomicU64::new(0),
             reporter,
@@ -203,9 +206,11 @@ impl Version {
         done
     }
 
-    /// Records that a load failed. The loaded version, if any, keeps serving.
-    pub fn fail(&self, failure: &str) {
+    /// Records that a load from a base path failed. The loaded version, if any, keeps serving.
+    pub fn fail(&self, failure: &str, base_path: &str) {
         self.failure.store(Some(Arc::new(failure.to_owned())));
+        let obscured = for_clients(failure, base_path, Some(self.number));
+        self.obscured.store(Some(Arc::new(obscured)));
         let status = if self.loaded.load().is_some() {
             Status::kept(failure)
         } else {
@@ -302,10 +307,16 @@ impl Version {
                 "Model with requested version is not loaded yet",
             ),
         };
-        match status.failure {
-            Some(failure) => error.with_more(&format!(" - {}", for_clients(&failure))),
+        match self.obstacle() {
+            Some(failure) => error.with_more(&format!(" - {failure}")),
             None => error,
         }
+    }
+
+    /// Returns the failure of the last load as errors of requests have it, if any.
+    pub(super) fn obstacle(&self) -> Option<Arc<String>> {
+        let failed = self.status.borrow().failure.is_some();
+        self.obscured.load_full().filter(|_| failed)
     }
 
     /// Returns the loaded model; waits while the version is loading, up to a limit.
@@ -355,7 +366,7 @@ mod tests {
     async fn a_version_that_never_loaded_ends_at_once_and_says_so() {
         let version = Version::new("dummy", 1, Arc::default());
         version.begin();
-        version.fail("no files");
+        version.fail("no files", "m");
         assert_eq!(version.status().message(), "no files");
         assert_eq!(version.failure().unwrap().as_str(), "no files");
         version.retire();
@@ -369,7 +380,7 @@ mod tests {
         let limit = Duration::from_secs(10);
         let version = Version::new("dummy", 1, Arc::default());
         version.begin();
-        version.fail("no files");
+        version.fail("no files", "m");
         let before = version.status();
         let started = tokio::time::Instant::now();
         assert!(version.wait_loaded(limit).await.is_err());
@@ -386,7 +397,7 @@ mod tests {
         assert!(version.wait_loaded(limit).await.is_err());
         assert_eq!(started.elapsed(), limit, "the outcome is waited for");
 
-        version.fail("a wrong file");
+        version.fail("a wrong file", "m");
         assert_eq!(version.status().message(), "a wrong file");
         assert!(version.wait_loaded(limit).await.is_err());
         assert_eq!(started.elapsed(), limit, "it is decided again");

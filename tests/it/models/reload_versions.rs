@@ -40,12 +40,13 @@ const MODELS: [(&str, &[(&str, &str)]); 9] = [
     ("renamed", &[("1", "dummy"), ("2", "dummy")]),
 ];
 
-/// The folder and the server of the models, each in a folder of its name, and of `specific`, which is `policy` with
+/// The folder, with a blank in its name, and the server of the models, each in a folder of its name, and of `specific`, which is `policy` with
 /// another policy. All are polled every second.
 static SHARED: LazyLock<(PathBuf, Server)> = LazyLock::new(|| {
     let mut config = Config::of(&[]);
+    let folder = config.beside("of models");
     for (name, versions) in MODELS {
-        let root = config.beside(name);
+        let root = folder.join(name);
         for (version, fixture) in versions {
             repository::copy(&model(fixture).join("1"), &root.join(version));
         }
@@ -54,10 +55,9 @@ static SHARED: LazyLock<(PathBuf, Server)> = LazyLock::new(|| {
             entry["model_version_policy"] = json!({"all": {}});
         }
     }
-    let root = config.beside("policy");
+    let root = folder.join("policy");
     let policy = json!({"specific": {"versions": [1, 3]}});
     config.model("specific", &root)["model_version_policy"] = policy;
-    let folder = config.beside("");
     let flags = ["--file_system_poll_wait_seconds", "1"];
     (folder, config.serve_kept(&flags))
 });

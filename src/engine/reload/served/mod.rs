@@ -92,9 +92,10 @@ impl Served {
     /// Goes on as before, since what should be in its place is refused.
     pub(super) fn keep(&mut self, failure: &str) {
         self.settled = None;
+        let base_path = self.config.as_ref().map_or("", |config| &config.base_path);
         for version in self.model.versions() {
             if version.is_loaded() {
-                version.fail(failure);
+                version.fail(failure, base_path);
             }
         }
     }
@@ -106,7 +107,7 @@ impl Served {
         self.repository = None;
         self.ignored.clear();
         let was = self.config.take().is_some();
-        self.model.surveyed(Ok(()));
+        self.model.surveyed(Ok(()), "");
         for version in self.model.versions() {
             if version.status().state < VersionState::Unloading {
                 version.retire();
@@ -176,10 +177,11 @@ impl Served {
         }
         match self.survey(config.base_path.clone(), surveyed).await {
             Ok((repository, found)) => {
-                self.model.surveyed(match found.is_empty() {
+                let looked = match found.is_empty() {
                     true => Err(format!("{NO_VERSION} in {}", config.base_path)),
                     false => Ok(()),
-                });
+                };
+                self.model.surveyed(looked, &config.base_path);
                 if found.is_empty() && trigger != Trigger::Watch {
                     tracing::warn!(
                         "model `{}`: there is no version folder in {}, so nothing to serve",
@@ -215,7 +217,7 @@ impl Served {
                 metrics.count_load(&config.name, false);
                 let failure = chain(&source);
                 self.keep(&failure);
-                self.model.surveyed(Err(failure));
+                self.model.surveyed(Err(failure), &config.base_path);
                 outcome.errors.push(ReloadError::Repository {
                     model: config.name,
                     place: String::new(),
@@ -387,7 +389,7 @@ impl Served {
                 attempt.succeed(facts, found.locator.clone());
             }
             Err(error) => {
-                version.fail(&chain(&*error.source));
+                version.fail(&chain(&*error.source), &config.base_path);
                 let failure = ReloadError::Version(error);
                 if !again {
                     outcome.news.push(chain(&failure));
