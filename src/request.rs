@@ -292,7 +292,7 @@ impl InputTensor {
             Data::Raw(bytes) => {
                 bytes.len() / strings::PREFIX > most && strings::strings(bytes).nth(most).is_some()
             }
-            Data::Region(_) | Data::Both | Data::Unfit(_) => false,
+            Data::Region(_) | Data::Both | Data::Unfit(_) | Data::Unranked => false,
         }
     }
 
@@ -306,7 +306,7 @@ impl InputTensor {
         match &self.data {
             Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.len(),
             Data::Region(part) => part.size(),
-            Data::Both | Data::Unfit(_) => 0,
+            Data::Both | Data::Unfit(_) | Data::Unranked => 0,
         }
     }
 }
@@ -359,6 +359,9 @@ pub enum Data {
     Both,
     /// Values that are no elements of the declared type: the reason.
     Unfit(String),
+    /// Values of a tensor of which the request does not say how many dimensions it has, which is not allowed; its
+    /// shape is empty.
+    Unranked,
 }
 
 impl Data {
@@ -366,7 +369,7 @@ impl Data {
     pub fn bytes(&self) -> Option<&Bytes> {
         match self {
             Self::Raw(bytes) | Self::Values { bytes, .. } => Some(bytes),
-            Self::Region(_) | Self::Both | Self::Unfit(_) => None,
+            Self::Region(_) | Self::Both | Self::Unfit(_) | Self::Unranked => None,
         }
     }
 

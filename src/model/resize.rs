@@ -45,21 +45,29 @@ pub(super) fn asked(loaded: &Loaded, request: &InferRequest) -> Option<(Servable
             continue;
         };
         // A length of zero needs no data, so the other lengths could be anything.
-        if shape.contains(&0) {
+        if shape.0.contains(&Dim::Fixed(0)) {
             return None;
         }
-        changed |= !input.shape.allows(&shape);
+        // Lengths that the request leaves open are those of the model.
+        let lengths: Vec<usize> = shape.0.iter().map(Dim::least).collect();
+        changed |= !input.shape.allows(&lengths);
         input.shape = wanted;
-        asked.push((input.name.clone(), shape));
+        asked.push((input.name.clone(), lengths));
     }
     changed.then_some((info, asked))
 }
 
 /// Returns the shape of an input after a load for what a request has, if it may change.
-fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option<PartialShape> {
+fn adapted(
+    options: &LoadOptions,
+    input: &TensorInfo,
+    shape: &PartialShape,
+) -> Option<PartialShape> {
     if options.shapes.of(&input.name) == Some(&ShapeOption::Auto) {
-        // Another number of dimensions is an error of the request whatever the shape may be.
-        return (shape.len() == input.shape.0.len()).then(|| PartialShape::of(shape));
+        // Another number of dimensions is an error of the request whatever the shape may be, and lengths that it leaves
+        // open are those of the model already.
+        let is_whole = shape.0.len() == input.shape.0.len() && shape.fixed().is_some();
+        return is_whole.then(|| shape.clone());
     }
     // Shapes come before the batch.
     if options.batch != Some(BatchOption::Auto) || options.shapes != PerTensor::Unset {
@@ -68,7 +76,7 @@ fn adapted(options: &LoadOptions, input: &TensorInfo, shape: &[usize]) -> Option
     let rank = input.shape.0.len();
     let axis = input.layout.axis('N', rank)?;
     let mut wanted = input.shape.clone();
-    wanted.0[axis] = Dim::Fixed(*shape.get(axis).filter(|_| shape.len() == rank)?);
+    wanted.0[axis] = *shape.0.get(axis).filter(|_| shape.0.len() == rank)?;
     Some(wanted)
 }
 

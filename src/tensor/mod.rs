@@ -22,7 +22,7 @@ use crate::budget::Charge;
 pub use cast::cast;
 pub use dtype::DataType;
 pub use layout::{Layout, LayoutError};
-pub use shape::{Dim, PartialShape, ShapeText, elements};
+pub use shape::{Dim, PartialShape, ShapeText, elements, excess_rows};
 pub use transpose::transpose;
 
 /// Maximum number of axes of a tensor of a file or of another server: as many as NumPy has.

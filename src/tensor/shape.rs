@@ -155,6 +155,17 @@ pub fn elements(shape: &[usize]) -> Option<usize> {
         .try_fold(1_usize, |product, &length| product.checked_mul(length))
 }
 
+/// Returns the error text of a shape without elements that has too many rows all the same.
+pub fn excess_rows(shape: &[usize]) -> Option<String> {
+    let has_excess = shape.contains(&0) && elements(shape).is_none();
+    has_excess.then(|| {
+        let shape = ShapeText(shape);
+        format!(
+            "Invalid input shape - Expected: {MAX_EMPTY} rows at most in a tensor without elements; Actual: {shape}"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Dim, PartialShape, ShapeText, elements};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     budget::Budget,
-    error::{Error, Result},
+    error::Result,
     frontends::gather::{fixed, one_by_one, values},
     proto::{
         tensorflow::TensorProto,
@@ -30,8 +30,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Fails if a tensor does not say how many dimensions it has, or the budget has no room for what lists
-/// are packed to.
+/// Fails if the budget has no room for what lists are packed to.
 pub(super) fn decode(
     mut message: PredictRequest,
     stateful: bool,
@@ -83,14 +82,13 @@ fn decode_special<T: Copy + Into<u64>>(tensor: &TensorProto, values: &[T]) -> Sp
 }
 
 fn decode_input(name: String, mut tensor: TensorProto, budget: &Budget) -> Result<InputTensor> {
-    let shape = tensor.tensor_shape.take().unwrap_or_default();
+    let mut shape = tensor.tensor_shape.take().unwrap_or_default();
     if shape.unknown_rank {
-        return Err(Error::invalid(format!(
-            "Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input \
-             name: {name}"
-        )));
+        shape.dim.clear();
     }
     let (datatype, data) = match of_tf_type(tensor.dtype) {
+        // Refused later, if nothing before it is wrong.
+        Some(dtype) if shape.unknown_rank => (Declared::Known(dtype), Data::Unranked),
         Some(dtype) => (Declared::Known(dtype), pack(dtype, tensor).charged(budget)?),
         // Refused later, with this text; the data is not looked at.
         None => (
@@ -306,22 +304,21 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_of_unknown_rank_is_refused() {
+    fn a_shape_of_unknown_rank_is_left_to_the_validation() {
         let tensor = TensorProto {
             tensor_shape: Some(TensorShapeProto {
                 unknown_rank: true,
                 ..TensorShapeProto::default()
             }),
+            dtype: 1,
             ..TensorProto::default()
         };
         let request = PredictRequest {
             inputs: [("b".to_owned(), tensor)].into(),
             ..PredictRequest::default()
         };
-        insta::assert_snapshot!(
-            decode(request, false, &Budget::default()).unwrap_err(),
-            @"Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: b"
-        );
+        let decoded = decode(request, false, &Budget::default()).unwrap();
+        assert_eq!(decoded.inputs[0].data, Data::Unranked);
     }
 
     #[test]
@@ -343,6 +340,7 @@ mod tests {
             sizes in prop::collection::vec(any::<i64>(), 0..4),
             content in prop::collection::vec(any::<u8>(), 0..8),
             ints in prop::collection::vec(any::<i32>(), 0..4),
+            is_unranked in any::<bool>(),
             place in any::<prop::sample::Index>(),
             byte in any::<u8>(),
         ) {
@@ -350,7 +348,7 @@ mod tests {
                 dtype,
                 tensor_shape: Some(TensorShapeProto {
                     dim: sizes.into_iter().map(|size| crate::proto::tensorflow::tensor_shape_proto::Dim { size, name: String::new() }).collect(),
-                    unknown_rank: false,
+                    unknown_rank: is_unranked,
                 }),
                 tensor_content: content.into(),
                 int_val: ints.clone(),

@@ -13,7 +13,7 @@ use crate::{
         timestamp::Timestamp,
     },
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
-    tensor::{DataType, ShapeText, Tensor, byte_size, elements, strings::Strings},
+    tensor::{DataType, ShapeText, Tensor, byte_size, elements, excess_rows, strings::Strings},
 };
 
 /// Converts a request to packets lazily, in the order of its inputs, each with the index of the
@@ -147,13 +147,15 @@ fn tensor(input: &InputTensor, dtype: DataType, shape: Vec<usize>) -> Result<Ten
 fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
     let framed = match &input.data {
         Data::Raw(bytes) | Data::Values { bytes, .. } => bytes.clone(),
-        Data::Region(_) | Data::Unfit(_) | Data::Both => values(input, DataType::String, &shape)?,
+        Data::Region(_) | Data::Unfit(_) | Data::Unranked | Data::Both => {
+            values(input, DataType::String, &shape)?
+        }
     };
     let strings = Strings::new(framed).map_err(|error| {
         let text = "Inputs inside buffer does not match expected format.";
         invalid(input, format_args!("{text} - {error}"))
     })?;
-    let expected = elements(&shape).ok_or_else(too_large)?;
+    let expected = elements(&shape).ok_or_else(|| too_large(&shape))?;
     if strings.count() != expected {
         return Err(count_error(input, expected, strings.count()));
     }
@@ -163,15 +165,14 @@ fn string_tensor(input: &InputTensor, shape: Vec<usize>) -> Result<Tensor> {
 
 /// Returns the size in bytes of a tensor of the type and shape.
 pub(super) fn size(dtype: DataType, shape: &[usize]) -> Result<usize> {
-    let size = byte_size(dtype, shape).map_err(|_| too_large())?;
-    size.ok_or_else(too_large)
+    let size = byte_size(dtype, shape).map_err(|_| too_large(shape))?;
+    size.ok_or_else(|| too_large(shape))
 }
 
-fn too_large() -> Error {
-    Error::invalid(
-        "Invalid content size of tensor proto - Provided shape and datatype declare too large \
-         buffer.",
-    )
+fn too_large(shape: &[usize]) -> Error {
+    let text = "Invalid content size of tensor proto - Provided shape and datatype declare too large \
+                buffer.";
+    Error::invalid(excess_rows(shape).unwrap_or_else(|| text.to_owned()))
 }
 
 /// Returns values sent one by one, if their number matches the shape.
@@ -180,7 +181,7 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
         Data::Values { count, bytes } => match elements(shape) {
             Some(expected) if expected == *count => Ok(bytes.clone()),
             Some(expected) => Err(count_error(input, expected, *count)),
-            None => Err(too_large()),
+            None => Err(too_large(shape)),
         },
         Data::Unfit(reason) if matches!(dtype, DataType::F16 | DataType::Bf16) => Err(Error::new(
             ErrorKind::Unimplemented,
@@ -193,7 +194,8 @@ pub(super) fn values(input: &InputTensor, dtype: DataType, shape: &[usize]) -> R
             let text = format_args!("Invalid value in tensor proto container - {reason}");
             Err(invalid(input, text))
         }
-        Data::Raw(_) | Data::Region(_) | Data::Both => {
+        // Graphs are not served to those whose shapes may have no rank.
+        Data::Raw(_) | Data::Region(_) | Data::Unranked | Data::Both => {
             Err(Error::internal("values asked of an input without any"))
         }
     }

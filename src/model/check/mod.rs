@@ -14,7 +14,10 @@ use crate::{
     openvino::{InputData, SlotInput, Work},
     request::{Data, Declared, Dialect, InferRequest, InputTensor},
     servable::{ServableInfo, TensorInfo},
-    tensor::{DataType, Dim, ShapeText, byte_size, elements, images::PixelLimit},
+    tensor::{
+        DataType, Dim, PartialShape, ShapeText, byte_size, elements, excess_rows,
+        images::PixelLimit,
+    },
     text::cut_chars,
 };
 
@@ -126,13 +129,14 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Returns the shape of the tensor that an input becomes, as far as the request alone determines
-/// it: the declared shape, except where strings become rows or images.
-pub fn tensor_shape(expected: &TensorInfo, input: &InputTensor) -> Option<Vec<usize>> {
+/// it: the declared shape, except where strings become rows or images. Lengths of images, which nobody knows before
+/// they are decoded, are those that the model allows.
+pub fn tensor_shape(expected: &TensorInfo, input: &InputTensor) -> Option<PartialShape> {
     let declared = lengths(expected, input).ok()?;
     if input.datatype == Declared::Known(DataType::String) {
-        bytes::tensor_shape(expected, declared, &input.data)
+        bytes::tensor_shape(expected, &declared, &input.data)
     } else {
-        Some(declared)
+        Some(PartialShape::of(&declared))
     }
 }
 
@@ -172,6 +176,9 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
     }
     let allowed = &expected.shape.0;
     if shape.len() != allowed.len() {
+        if input.data == Data::Unranked {
+            return Err(unranked(expected));
+        }
         let text = "Invalid number of shape dimensions";
         let error = refused(
             expected,
@@ -187,6 +194,9 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
         });
     }
     if expected.shape.allows(&shape) {
+        if shape.contains(&0) {
+            check_empty(expected, &shape)?;
+        }
         return Ok(shape);
     }
     // The batch is reported first, wherever the layout has it.
@@ -197,6 +207,32 @@ fn check_shape(expected: &TensorInfo, input: &InputTensor, dialect: Dialect) -> 
         }
         _ => unfit_shape(expected, actual),
     })
+}
+
+/// Validates the other lengths of a shape without elements, which no amount of data bounds.
+fn check_empty(expected: &TensorInfo, shape: &[usize]) -> Result<()> {
+    /// The length that OpenVINO takes for any length, and no tensor can have.
+    const ANY_LENGTH: usize = usize::MAX >> 1;
+    if let Some(excess) = excess_rows(shape) {
+        return Err(refused(expected, excess));
+    }
+    if shape.contains(&ANY_LENGTH) {
+        let (text, actual) = ("Invalid input shape", ShapeText(shape));
+        return Err(refused(
+            expected,
+            format_args!("{text} - Expected: lengths below {ANY_LENGTH}; Actual: {actual}"),
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the error of a request that does not say how many dimensions its tensor has.
+fn unranked(expected: &TensorInfo) -> Error {
+    let text = "Invalid number of shape dimensions";
+    refused(
+        expected,
+        format_args!("{text} - Expected: a shape; Actual: unknown_rank"),
+    )
 }
 
 /// Returns the error of a batch of another size.
@@ -228,6 +264,8 @@ fn check_data(
         Data::Values { count, bytes } if elements(shape) == Some(count) => return Ok(bytes.into()),
         Data::Values { count, .. } => return Err(count_error(expected, shape, count, dialect)),
         Data::Unfit(reason) => return Err(unfit(expected, &reason)),
+        // A scalar, whose shape is as empty.
+        Data::Unranked => return Err(unranked(expected)),
         Data::Both => unreachable!("answered before the inputs are validated one by one"),
     };
     let actual = data.size();

@@ -1,5 +1,7 @@
 //! Each error once, with its text; wire by wire they are tested in `tests/it`.
 
+use bytes::Bytes;
+
 use super::check as check_with_limit;
 use crate::{
     budget::Budget,
@@ -189,6 +191,46 @@ fn a_shape_beyond_memory_is_refused_without_allocating() {
     info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
     let huge = request("FP32", &[i64::MAX, i64::MAX], raw(4));
     insta::assert_snapshot!(check(&info, huge).unwrap_err(), @"Invalid content size of tensor proto - Expected: more bytes than memory can hold for shape (9223372036854775807,9223372036854775807); Actual: 4 bytes; input name: b");
+}
+
+#[test]
+fn a_tensor_without_elements_has_lengths_that_the_server_and_the_runtime_can_go_through() {
+    let mut info = info();
+    info.inputs[0].shape = PartialShape(vec![Dim::Any, Dim::Any]);
+    let refused = |shape: &[i64]| {
+        let values = Data::Values {
+            count: 0,
+            bytes: Bytes::new(),
+        };
+        let texts = [raw(0), values].map(|data| {
+            let error = check(&info, request("FP32", shape, data)).unwrap_err();
+            error.message().to_owned()
+        });
+        assert_eq!(texts[0], texts[1]);
+        texts[0].clone()
+    };
+    insta::assert_snapshot!(refused(&[(1 << 20) + 1, 0]), @"Invalid input shape - Expected: 1048576 rows at most in a tensor without elements; Actual: (1048577,0); input name: b");
+    insta::assert_snapshot!(refused(&[0, i64::MAX]), @"Invalid input shape - Expected: lengths below 9223372036854775807; Actual: (0,9223372036854775807); input name: b");
+    for shape in [[1 << 20, 0], [0, i64::MAX - 1]] {
+        assert!(check(&info, request("FP32", &shape, raw(0))).is_ok());
+    }
+}
+
+#[test]
+fn a_shape_of_unknown_rank_is_refused_where_the_number_of_dimensions_is_checked() {
+    let unranked = |datatype| request(datatype, &[], Data::Unranked);
+    let mut two = unranked("FP32");
+    two.inputs.push(two.inputs[0].clone());
+    assert!(error(two).starts_with("Invalid number of inputs"));
+    assert!(error(unranked("INT32")).starts_with("Invalid input precision"));
+    let text = "Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: b";
+    assert_eq!(error(unranked("FP32")), text);
+    let mut scalar = info();
+    scalar.inputs[0].shape = PartialShape(vec![]);
+    assert_eq!(
+        check(&scalar, unranked("FP32")).unwrap_err().message(),
+        text
+    );
 }
 
 #[test]

@@ -143,7 +143,9 @@ fn take_input(inputs: &mut Vec<InputTensor>, name: &str, dtype: DataType) -> Opt
     let bytes = match &input.data {
         Data::Raw(bytes) => Some(bytes),
         Data::Values { count: 1, bytes } => Some(bytes),
-        Data::Values { .. } | Data::Region(_) | Data::Both | Data::Unfit(_) => None,
+        Data::Values { .. } | Data::Region(_) | Data::Both | Data::Unfit(_) | Data::Unranked => {
+            None
+        }
     };
     let fits = input.datatype == Declared::Known(dtype);
     let value = bytes

@@ -131,10 +131,12 @@ impl ImageTensor<'_> {
     /// that the axes are others.
     fn resizes(&self) -> bool {
         !self.shape.0.contains(&Dim::Any)
-            && matches!(
-                self.layout.as_str(),
-                "NHWC" | "N?HWC" | "N..." | "N?..." | "..."
-            )
+            && match self.layout.as_str() {
+                "NHWC" | "N?HWC" | "N..." | "..." => true,
+                // Of five axes the second is that of parts; of four it is the height, of which this says that it is none.
+                "N?..." => self.shape.0.len() == 5,
+                _ => false,
+            }
     }
 
     /// Decodes the images and fills the tensor; takes time and memory in proportion to their

@@ -31,8 +31,8 @@ fn rows_of_nothing_are_bounded() {
         request.inputs[0].datatype = "UINT8".to_owned();
         request
     };
-    insta::assert_snapshot!(client.refused(empty(1 << 40)), @"InvalidArgument: Invalid content size of tensor proto - Expected: more bytes than memory can hold for shape (1099511627776,0); Actual: 0 bytes; input name: x");
-    insta::assert_snapshot!(client.refused(empty(i64::MAX)), @"InvalidArgument: Invalid content size of tensor proto - Expected: more bytes than memory can hold for shape (9223372036854775807,0); Actual: 0 bytes; input name: x");
+    insta::assert_snapshot!(client.refused(empty(1 << 40)), @"InvalidArgument: Invalid input shape - Expected: 1048576 rows at most in a tensor without elements; Actual: (1099511627776,0); input name: x");
+    insta::assert_snapshot!(client.refused(empty(i64::MAX)), @"InvalidArgument: Invalid input shape - Expected: 1048576 rows at most in a tensor without elements; Actual: (9223372036854775807,0); input name: x");
     let answer = client.answered(empty(3));
     assert_eq!(answer.outputs[0].datatype, "BYTES");
     assert_eq!(answer.outputs[0].shape, [3]);

@@ -94,6 +94,38 @@ fn images_are_resized_where_a_size_is_known() {
 }
 
 #[test]
+fn a_batch_size_of_auto_follows_images_and_axes_without_a_letter_take_them() {
+    let mut config = Config::of(&[]);
+    config.model("auto", &model("image_fixed"))["batch_size"] = json!("auto");
+    config.model("range", &model("image_range"))["batch_size"] = json!("auto");
+    config.model("unnamed", &model("image_fixed"))["layout"] = json!("N?WC");
+    let server = config.serve();
+    let mut served = Served {
+        grpc: Grpc::connect(&server),
+        server,
+        model: "auto",
+        input: "image",
+    };
+    let (large, as_it_is) = (plain(30, 20, [1, 2, 3]), plain(6, 4, [7, 8, 9]));
+    for count in [5, 2] {
+        for form in ANY_BYTES {
+            let files = vec![large.as_slice(); count];
+            let output = served.ask(form, &[count as i64], &files).unwrap();
+            assert_eq!(output.shape, [count as i64, 4, 6, 3], "{form:?}");
+            assert_eq!(output.data, [3, 2, 1].repeat(24 * count), "{form:?}");
+        }
+    }
+    served.model = "range";
+    let files = vec![large.as_slice(); 5];
+    let output = served.ask(Form::Raw, &[5], &files).unwrap();
+    assert_eq!(output.shape, [5, 20, 30, 3]);
+    served.model = "unnamed";
+    let output = served.ask(Form::Raw, &[1], &[&as_it_is]).unwrap();
+    assert_eq!(output.data, [9, 8, 7].repeat(24));
+    insta::assert_snapshot!(refused(&served, &[1], &[&large]), @"");
+}
+
+#[test]
 fn a_pipeline_splits_a_request_of_images() {
     let mut config = Config::of(&["image_fixed", "image_any"]);
     config.model("turned", &model("image_any"))["layout"] = json!("NCHW");

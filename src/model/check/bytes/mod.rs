@@ -6,7 +6,7 @@
 
 use ::bytes::Bytes;
 
-use super::{check_shape, count_error, lengths, refused, unfit_batch, unfit_shape};
+use super::{check_shape, count_error, lengths, refused, unfit_batch, unfit_shape, unranked};
 use crate::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
@@ -14,7 +14,7 @@ use crate::{
     request::{Data, Dialect, InputTensor},
     servable::TensorInfo,
     tensor::{
-        DataType, Dim,
+        DataType, Dim, PartialShape, elements,
         images::{ImageError, ImageTensor, PixelLimit},
         strings::Strings,
     },
@@ -50,7 +50,7 @@ fn treatment(expected: &TensorInfo) -> Option<Treatment> {
         (DataType::String, _) => Some(Treatment::Native),
         (DataType::U8, 2) => Some(Treatment::Padded),
         (_, 4) => Some(Treatment::Images),
-        (_, 5) if is_split(expected) => Some(Treatment::Images),
+        _ if is_split(expected) => Some(Treatment::Images),
         _ => None,
     }
 }
@@ -60,9 +60,10 @@ pub(super) fn is_of_images(expected: &TensorInfo) -> bool {
     treatment(expected) == Some(Treatment::Images)
 }
 
-/// Returns whether a request is split along the first axis: each part is then a batch of one image.
+/// Returns whether a request is split along the first axis: each part is then a batch of one image. With four axes
+/// the second is that of the height, whatever the layout says of it.
 fn is_split(expected: &TensorInfo) -> bool {
-    expected.layout.as_str().starts_with("N?")
+    expected.shape.0.len() == 5 && expected.layout.as_str().starts_with("N?")
 }
 
 /// Returns whether strings for an input take longer to validate than an async worker should be held up.
@@ -84,18 +85,18 @@ pub(super) fn is_slow(expected: &TensorInfo, strings: &Data) -> bool {
 /// rest is as the model has it now.
 pub(super) fn tensor_shape(
     expected: &TensorInfo,
-    declared: Vec<usize>,
+    declared: &[usize],
     data: &Data,
-) -> Option<Vec<usize>> {
+) -> Option<PartialShape> {
     match treatment(expected)? {
-        Treatment::Native => Some(declared),
+        Treatment::Native => Some(PartialShape::of(declared)),
         Treatment::Padded => {
             let strings = Strings::new(data.bytes()?.clone()).ok()?;
-            strings.padded_shape().ok().map(Vec::from)
+            Some(PartialShape::of(&strings.padded_shape().ok()?))
         }
         Treatment::Images => {
-            let mut shape = expected.shape.fixed()?;
-            shape[0] = *declared.first()?;
+            let mut shape = expected.shape.clone();
+            shape.0[0] = Dim::Fixed(*declared.first()?);
             Some(shape)
         }
     }
@@ -120,54 +121,57 @@ pub(super) fn plan(
             ),
         ));
     };
-    let strings = match &input.data {
-        Data::Raw(bytes) | Data::Values { bytes, .. } => {
-            Strings::new(bytes.clone()).map_err(|error| {
-                let text = "Inputs inside buffer does not match expected format.";
-                refused(expected, format_args!("{text} - {error}"))
-            })?
-        }
-        Data::Unfit(reason) => return Err(super::unfit(expected, reason)),
-        Data::Region(_) => {
-            return Err(Error::internal(
-                "strings in shared memory have not been read",
-            ));
-        }
-        Data::Both => unreachable!("answered before the inputs are validated one by one"),
-    };
     match treatment {
         Treatment::Native => {
             let shape = check_shape(expected, &input, dialect)?;
-            if crate::tensor::elements(&shape) != Some(strings.count()) {
+            let strings = framed(expected, &input.data)?;
+            if elements(&shape) != Some(strings.count()) {
                 return Err(count_error(expected, &shape, strings.count(), dialect));
             }
             let input = SlotInput::new(expected.port, shape, strings.framed().clone());
             Ok(Planned::Native(input, strings.count()))
         }
         Treatment::Padded => {
-            padded(expected, &shape, &strings, dialect)?;
+            let count = check_list(expected, &input, &shape, dialect)?;
+            let strings = framed(expected, &input.data)?;
+            padded(expected, count, &strings)?;
             Ok(Planned::Padded(expected, strings))
         }
         Treatment::Images => {
-            images(expected, &shape, &strings, dialect)?;
+            let count = check_list(expected, &input, &shape, dialect)?;
+            check_image_tensor(expected)?;
+            let strings = framed(expected, &input.data)?;
+            images(expected, count, &strings, dialect)?;
             Ok(Planned::Images(expected, strings))
         }
     }
 }
 
-/// Validates strings that are to become rows.
-fn padded(
-    expected: &TensorInfo,
-    shape: &[usize],
-    strings: &Strings,
-    dialect: Dialect,
-) -> Result<()> {
-    is_list(expected, shape, dialect)?;
+/// Reads the strings of an input, after what its shape alone has wrong.
+fn framed(expected: &TensorInfo, data: &Data) -> Result<Strings> {
+    match data {
+        Data::Raw(bytes) | Data::Values { bytes, .. } => {
+            Strings::new(bytes.clone()).map_err(|error| {
+                let text = "Inputs inside buffer does not match expected format.";
+                refused(expected, format_args!("{text} - {error}"))
+            })
+        }
+        Data::Unfit(reason) => Err(super::unfit(expected, reason)),
+        Data::Region(_) => Err(Error::internal(
+            "strings in shared memory have not been read",
+        )),
+        Data::Unranked => Err(unranked(expected)),
+        Data::Both => unreachable!("answered before the inputs are validated one by one"),
+    }
+}
+
+/// Validates strings that are to become rows, of which the request declares so many.
+fn padded(expected: &TensorInfo, declared: usize, strings: &Strings) -> Result<()> {
     let padded = strings.padded_shape().map_err(|error| {
         let text = "Maximum 2D array after string conversion exceeded 1GB";
         refused(expected, format_args!("{text} - {error}"))
     })?;
-    check_batch(expected, shape[0], strings)?;
+    check_count(expected, declared, strings)?;
     let [rows, width] = &expected.shape.0[..] else {
         unreachable!("it is treated so for its two dimensions");
     };
@@ -184,25 +188,27 @@ fn padded(
     Ok(())
 }
 
-/// Validates images, as far as possible without decoding them.
-fn images(
-    expected: &TensorInfo,
-    shape: &[usize],
-    strings: &Strings,
-    dialect: Dialect,
-) -> Result<()> {
-    is_list(expected, shape, dialect)?;
-    check_batch(expected, shape[0], strings)?;
+/// Validates whether an input can take images at all.
+fn check_image_tensor(expected: &TensorInfo) -> Result<()> {
     let dims = &expected.shape.0;
     if is_split(expected) && !dims[1].allows(1) {
         let size = format_args!("{} in each part", dims[1]);
         return Err(unfit_batch(expected, size, "1, an image"));
     }
-    image_tensor(expected)
-        .check()
-        .map_err(|error| image_error(expected, error))?;
+    let checked = image_tensor(expected).check();
+    checked.map_err(|error| image_error(expected, error))
+}
+
+/// Validates images, of which the request declares so many, as far as possible without decoding them.
+fn images(
+    expected: &TensorInfo,
+    declared: usize,
+    strings: &Strings,
+    dialect: Dialect,
+) -> Result<()> {
+    check_count(expected, declared, strings)?;
     if strings.count() == 0 {
-        let size = format_args!("{}, and one image at least", dims[0]);
+        let size = format_args!("{}, and one image at least", expected.shape.0[0]);
         return Err(unfit_batch(expected, size, 0));
     }
     if let Some(index) = strings.iter().position(<[u8]>::is_empty) {
@@ -215,12 +221,21 @@ fn images(
     Ok(())
 }
 
-/// Sees to it that the shape of a request is that of a list.
-fn is_list(expected: &TensorInfo, shape: &[usize], dialect: Dialect) -> Result<()> {
-    let rank = shape.len();
-    if rank == 1 {
-        return Ok(());
+/// Sees to it that the shape of a request is that of a list as long as the model's batch may be; returns that length.
+fn check_list(
+    expected: &TensorInfo,
+    input: &InputTensor,
+    shape: &[usize],
+    dialect: Dialect,
+) -> Result<usize> {
+    let batch = expected.shape.0[0];
+    match *shape {
+        [length] if batch.allows(length) => return Ok(length),
+        [length] => return Err(unfit_batch(expected, batch, length)),
+        _ if input.data == Data::Unranked => return Err(unranked(expected)),
+        _ => {}
     }
+    let rank = shape.len();
     let binary = match dialect {
         Dialect::KServe => "",
         Dialect::TensorFlowServing => "binary ",
@@ -234,17 +249,13 @@ fn is_list(expected: &TensorInfo, shape: &[usize], dialect: Dialect) -> Result<(
     ))
 }
 
-/// Holds the number of strings against the request's shape and the model's batch size.
-fn check_batch(expected: &TensorInfo, declared: usize, strings: &Strings) -> Result<()> {
-    let batch = expected.shape.0[0];
-    if declared != strings.count() {
-        let declared = format_args!("{declared} as declared");
-        return Err(unfit_batch(expected, declared, strings.count()));
+/// Holds the number of strings against the one that the request declares.
+fn check_count(expected: &TensorInfo, declared: usize, strings: &Strings) -> Result<()> {
+    if declared == strings.count() {
+        return Ok(());
     }
-    match batch.allows(declared) {
-        true => Ok(()),
-        false => Err(unfit_batch(expected, batch, declared)),
-    }
+    let declared = format_args!("{declared} as declared");
+    Err(unfit_batch(expected, declared, strings.count()))
 }
 
 fn image_tensor(expected: &TensorInfo) -> ImageTensor<'_> {

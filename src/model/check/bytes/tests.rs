@@ -235,6 +235,54 @@ fn each_error_of_images_has_its_text() {
 }
 
 #[test]
+fn axes_without_a_letter_take_images_as_they_are() {
+    let png = include_bytes!("../../../../fixtures/images/ring.png").as_slice();
+    for layout in ["N???", "N??C", "N?WC", "N?...", "NHW?"] {
+        let fits = info(DataType::U8, &[1, 224, 224, 3].map(Dim::Fixed), layout);
+        let taken = taken(&fits, &[1], typed(&[png]));
+        assert_eq!(taken.shape, [1, 224, 224, 3], "{layout}");
+        let other = info(DataType::U8, &[1, 2, 2, 3].map(Dim::Fixed), layout);
+        let text = refused(&other, Dialect::KServe, &[1], typed(&[png]));
+        assert!(
+            text.starts_with("Invalid input shape - "),
+            "{layout}: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_shape_is_validated_before_the_framing() {
+    let kserve = Dialect::KServe;
+    let broken = || Data::Raw(Bytes::from_static(b"abc"));
+    let unfit = || Data::Unfit("too long".to_owned());
+    let strings = info(DataType::String, &[Dim::Range(1, 3)], "N...");
+    let rows = info(DataType::U8, &[Dim::Range(1, 3), Dim::Fixed(4)], "N...");
+    let turned = info(DataType::F32, &[1, 3, 2, 2].map(Dim::Fixed), "NCHW");
+    let texts = [
+        refused(&strings, kserve, &[1, 1], broken()),
+        refused(&strings, kserve, &[4], broken()),
+        refused(&strings, kserve, &[], Data::Unranked),
+        refused(&rows, kserve, &[1, 1], unfit()),
+        refused(&rows, kserve, &[4], broken()),
+        refused(&rows, kserve, &[], Data::Unranked),
+        refused(&turned, kserve, &[1, 1], broken()),
+        refused(&turned, kserve, &[2], broken()),
+        refused(&turned, kserve, &[1], broken()),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @"
+    Invalid number of shape dimensions - Expected: ([1~3]); Actual: (1,1); input name: in
+    Invalid input batch size - Expected: [1~3]; Actual: 4; input name: in
+    Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: in
+    Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: in
+    Invalid input batch size - Expected: [1~3]; Actual: 4; input name: in
+    Invalid number of shape dimensions - Expected: a shape; Actual: unknown_rank; input name: in
+    Invalid number of shape dimensions - Expected number of input shape dimensions: 1; Actual: 2; input name: in
+    Invalid input batch size - Expected: 1; Actual: 2; input name: in
+    Received binary image input but resource not configured to accept NHWC layout - Expected: N...HWC; Actual: NCHW; input name: in
+    ");
+}
+
+#[test]
 fn other_tensors_take_no_strings() {
     for (dtype, rank) in [
         (DataType::F32, 1),
@@ -265,20 +313,32 @@ fn the_shape_to_load_for_is_that_of_the_tensor() {
     };
     let strings = || typed(&[b"abc", b""]);
     let native = info(DataType::String, &[ANY], "N...");
-    assert_eq!(shape(&native, &[2], strings()), Some(vec![2]));
+    assert_eq!(
+        shape(&native, &[2], strings()),
+        Some(PartialShape::of(&[2]))
+    );
     let rows = info(DataType::U8, &[Dim::Fixed(1), Dim::Fixed(9)], "N...");
-    assert_eq!(shape(&rows, &[2], strings()), Some(vec![2, 4]));
+    assert_eq!(
+        shape(&rows, &[2], strings()),
+        Some(PartialShape::of(&[2, 4]))
+    );
     let broken = Data::Raw(Bytes::from_static(&[1]));
     assert_eq!(shape(&rows, &[1], broken), None);
     let images = info(DataType::F32, &[1, 4, 6, 3].map(Dim::Fixed), "N...");
-    assert_eq!(shape(&images, &[2], strings()), Some(vec![2, 4, 6, 3]));
+    let two = PartialShape::of(&[2, 4, 6, 3]);
+    assert_eq!(shape(&images, &[2], strings()), Some(two));
+    // What the images alone tell stays as the model has it.
+    let range = [Dim::Range(1, 4), ANY, Dim::Fixed(6), Dim::Fixed(3)];
+    let five = PartialShape(vec![Dim::Fixed(5), ANY, Dim::Fixed(6), Dim::Fixed(3)]);
+    let images = info(DataType::F32, &range, "N...");
+    assert_eq!(shape(&images, &[5], strings()), Some(five));
     let dummy = info(DataType::F32, &[ANY], "N...");
     assert_eq!(shape(&dummy, &[2], strings()), None);
     let mut numbers = request(Dialect::KServe, &[5], strings());
     numbers.inputs[0].datatype = Declared::Known(DataType::F32);
     assert_eq!(
         tensor_shape(&dummy.inputs[0], &numbers.inputs[0]),
-        Some(vec![5])
+        Some(PartialShape::of(&[5]))
     );
 }
 
