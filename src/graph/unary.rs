@@ -126,8 +126,10 @@ impl GraphDefinition {
         let is_cut = run.env.ending.is_heeded();
         let response = self.answer(&id, firsts)?;
         self.log_dropped(repeated, is_cut);
-        // Otherwise packets of this request may be left in it, which the next must not receive.
-        keep(seat);
+        // Packets of this request that are left in it would be those of the next, whatever was asked for.
+        if !seat.run.scheduler.has_queued() {
+            keep(seat);
+        }
         counts.response();
         running.succeeded();
         Ok(response)

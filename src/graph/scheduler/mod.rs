@@ -226,6 +226,12 @@ impl Scheduler {
         self.running == 0 && self.closes.is_empty() && (!self.errors.is_empty() || is_waiting())
     }
 
+    /// Returns whether a packet waits in an input queue of a node.
+    pub(super) fn has_queued(&self) -> bool {
+        let mut inputs = self.nodes.iter().flat_map(|node| &node.inputs);
+        inputs.any(|input| input.len() > 0)
+    }
+
     /// Returns whether the run is over: every node is closed or was never opened. Outputs may still
     /// wait.
     pub(super) fn is_finished(&self) -> bool {

@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path};
 
-use ovms::proto::kserve::infer_parameter::ParameterChoice;
+use ovms::proto::kserve::{
+    infer_parameter::ParameterChoice, model_infer_request::InferRequestedOutputTensor,
+};
 
 use super::shared;
 use crate::support::{
@@ -48,6 +50,9 @@ def note(text):
     )
 }
 
+/// Handler that puts its inputs together.
+const JOINED: &str = "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n";
+
 /// Adds the graphs of these tests.
 pub(super) fn add_graphs(config: &mut Config) {
     let text = graph(
@@ -59,12 +64,19 @@ pub(super) fn add_graphs(config: &mut Config) {
         ],
     );
     add(config, "leftover", &pooled("1", &text));
-    file(config, "leftover/a.py", CODE);
-    file(
-        config,
-        "leftover/b.py",
-        "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n",
+    let text = graph(
+        "OVMS_PY_TENSOR:in",
+        "OVMS_PY_TENSOR:first OVMS_PY_TENSOR2:out",
+        &[
+            python("a", "IN:in", "FIRST:first ONE:one TWO:two", "a.py", ""),
+            python("b", "ONE:one TWO:two", "OUT:out", "b.py", ""),
+        ],
     );
+    add(config, "unasked", &pooled("1", &text));
+    for name in ["leftover", "unasked"] {
+        file(config, &format!("{name}/a.py"), CODE);
+        file(config, &format!("{name}/b.py"), JOINED);
+    }
     for (name, size) in [
         ("sized_zero", "0"),
         ("sized_auto", "AUTO"),
@@ -174,6 +186,25 @@ fn what_is_left_of_one_request_is_not_given_to_the_next() {
         EMPTY.replace("node py", "node b")
     );
     assert_eq!(reported(&client, both("b")), "out UINT8 [2] bb");
+}
+
+#[test]
+fn what_is_left_of_a_request_that_is_answered_is_not_given_to_the_next() {
+    let (_, client) = shared::connect();
+    let body = "return [Tensor('first', b'1'), Tensor('one', b'secret')]";
+    let mut request = code("unasked", body);
+    request.outputs = vec![InferRequestedOutputTensor {
+        name: "first".to_owned(),
+        ..InferRequestedOutputTensor::default()
+    }];
+    assert_eq!(reported(&client, request), "first UINT8 [1] 1");
+    let body = "return [Tensor(name, b'b') for name in ('first', 'one', 'two')]";
+    for at in 0..2 {
+        let answer = client.answered(code("unasked", body));
+        let contents: Vec<_> = answer.raw_output_contents.iter().collect();
+        assert_eq!(contents, [&b"b"[..], b"bb"]);
+        assert_eq!(time(&answer), at, "an instance with nothing left is kept");
+    }
 }
 
 #[test]
