@@ -21,7 +21,7 @@ use super::{
     contract::Contract,
     file::GraphSpec,
     pbtxt,
-    plan::{GraphPlan, GraphPlanNode, PoolSize},
+    plan::{GraphPlan, GraphPlanNode, InputHandler, PoolSize},
     rules::{self, Found},
 };
 use crate::{
@@ -99,7 +99,11 @@ fn graph(
         let node = &mut draft.nodes[place];
         // A missing factory has been reported as an error.
         if let (Some(factory), Some(handler)) = (node.factory, handler) {
-            let contract = std::mem::take(&mut node.contract).unwrap_or_default();
+            let mut contract = std::mem::take(&mut node.contract).unwrap_or_default();
+            if matches!(handler, InputHandler::FixedSize { .. }) {
+                // Calls ahead of their turn would empty the queues from which it drops.
+                contract.pipelined = None;
+            }
             let given = entry.spec.max_in_flight;
             nodes.push(GraphPlanNode {
                 spec: entry.spec.clone(),

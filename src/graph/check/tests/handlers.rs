@@ -1,7 +1,7 @@
 //! Input stream handlers.
 
-use super::{each_reported, sound, validate, with};
-use crate::graph::plan::InputHandler;
+use super::{check, each_reported, sound, validate, with};
+use crate::graph::{calculators, plan::InputHandler};
 
 /// Returns a graph of one node with a handler and inputs A, B and one untagged.
 fn node(handler: &str) -> String {
@@ -157,4 +157,22 @@ fn what_was_hardly_meant() {
 graph.pbtxt:3:158: node `n`: target_queue_size 5 is above trigger_queue_size 2: nothing is dropped
 graph.pbtxt:3:158: node `n`: ImmediateInputStreamHandler does not look at mediapipe.FixedSizeInputStreamHandlerOptions
 ");
+}
+
+#[test]
+fn queues_that_drop_are_not_emptied_by_calls_ahead() {
+    let in_flight = |handler: &str| {
+        let text = format!(
+            "input_stream: 'OVMS_PY_TENSOR:in' output_stream: 'OVMS_PY_TENSOR:out'
+             node {{ name: 'p' calculator: 'PythonExecutorCalculator' input_side_packet: 'PYTHON_NODE_RESOURCES:py'
+                    input_stream: 'IN:in' output_stream: 'OUT:out' {handler}
+                    node_options {{ [a/mediapipe.PythonExecutorCalculatorOptions] {{ handler_path: 'm.py' }} }} }}"
+        );
+        let checked = check(&text, "graph.pbtxt", calculators::all()).unwrap();
+        checked.plan.nodes[0].max_in_flight
+    };
+    let fixed = "input_stream_handler { input_stream_handler: 'FixedSizeInputStreamHandler' }";
+    assert!(in_flight("") > 1);
+    assert_eq!(in_flight(fixed), 1);
+    assert_eq!(in_flight(&format!("{fixed} max_in_flight: 3")), 3);
 }
