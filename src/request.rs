@@ -452,7 +452,7 @@ pub enum Parameter {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A whole number, above those of [`Parameter::Int`].
+    /// A whole number that was sent as `uint64`, or is above those of [`Parameter::Int`].
     UInt(u64),
     /// A number with a fraction.
     Double(f64),

@@ -179,10 +179,7 @@ fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters 
                 ParameterChoice::BoolParam(value) => Parameter::Bool(value),
                 ParameterChoice::Int64Param(value) => Parameter::Int(value),
                 ParameterChoice::StringParam(value) => Parameter::Text(value),
-                ParameterChoice::Uint64Param(value) => match i64::try_from(value) {
-                    Ok(value) => Parameter::Int(value),
-                    Err(_) => Parameter::UInt(value),
-                },
+                ParameterChoice::Uint64Param(value) => Parameter::UInt(value),
                 ParameterChoice::DoubleParam(value) => Parameter::Double(value),
             };
             Some((name, value))

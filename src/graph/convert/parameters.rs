@@ -57,7 +57,12 @@ pub const PYTHON: &str = "py";
 
 /// Parameters addressed to the protocol, not to the graph. They are side packets only if a node
 /// asks for one of that name.
-const OF_PROTOCOL: [&str; 2] = ["timeout", "binary_data_output"];
+const OF_PROTOCOL: [&str; 4] = [
+    "timeout",
+    "binary_data_output",
+    "priority",
+    "triton_enable_empty_final_response",
+];
 
 /// Builds the side packets of a run, by their indices in the plan: request parameters by name, and
 /// those of the server. Side packets produced by nodes are not taken from a request. `has_pool`:

@@ -148,6 +148,10 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
             "end: InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported",
         ),
         (
+            with_parameter("x", ParameterChoice::Uint64Param(1), byte("pass", 1)),
+            "end: InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported",
+        ),
+        (
             with_parameter("x", text("x"), byte("opens_pooled", 1)),
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Input side packets are not supported for graphs with queue enabled",
         ),

@@ -128,6 +128,7 @@ fn parameters_are_side_packets_of_their_names() {
                 ("unknown", Parameter::Bool(true)),
                 (TIMESTAMP, Parameter::Double(0.5)),
                 ("binary_data_output", Parameter::Double(0.5)),
+                ("priority", Parameter::UInt(1)),
                 ("timeout", Parameter::Int(5)),
             ],
             false
@@ -175,6 +176,8 @@ fn kept_instances_take_no_side_packets() {
         (TIMESTAMP, Parameter::Int(3)),
         ("binary_data_output", Parameter::Bool(true)),
         ("timeout", Parameter::Int(100)),
+        ("priority", Parameter::UInt(1)),
+        ("triton_enable_empty_final_response", Parameter::Bool(true)),
     ];
     assert_eq!(
         given(&of_protocol, true),
