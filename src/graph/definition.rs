@@ -47,9 +47,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Time that a graph that is dropped waits for what clients that have left have begun.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Environment variable that disables all pools if set to `1`.
-const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
-
 /// Size of a pool if the number of threads of the machine is unknown.
 const USUAL_POOL: usize = 16;
 
@@ -363,7 +360,7 @@ impl Resources for RunResources<'_> {
 
 /// Returns the number of pooled instances; `None` for none.
 fn pool_size(asked: PoolSize, name: &str) -> Option<usize> {
-    if std::env::var(NO_POOLS).is_ok_and(|off| off == "1") {
+    if !asked.is_kept() {
         return None;
     }
     let threads = std::thread::available_parallelism().map_or(USUAL_POOL, usize::from);

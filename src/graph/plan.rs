@@ -10,6 +10,9 @@ use super::{
 };
 use crate::python::HandlerOutput;
 
+/// Environment variable that disables all pools if set to `1`.
+const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
+
 /// Checked graph.
 #[derive(Debug, Default)]
 pub struct GraphPlan {
@@ -92,6 +95,13 @@ pub enum PoolSize {
     Fixed(usize),
     /// Number of threads of the machine.
     Auto,
+}
+
+impl PoolSize {
+    /// Returns whether instances are kept: they are asked for, and the environment does not disable that.
+    pub fn is_kept(self) -> bool {
+        self != Self::Off && !std::env::var(NO_POOLS).is_ok_and(|off| off == "1")
+    }
 }
 
 /// Node of a checked graph.

@@ -81,7 +81,8 @@ pub(crate) fn at(
                 looked.found
             }
             (None, Some(name)) => {
-                let missing = session(graph, file, unused, &node.spec, &name);
+                let is_pooled = spec.pool.is_kept();
+                let missing = session(graph, file, unused, &node.spec, &name, is_pooled);
                 missing.into_iter().collect()
             }
             _ => Vec::new(),
@@ -357,13 +358,14 @@ fn warning(node: &NodeSpec, text: String) -> Diagnostic {
         .node(&node.name)
 }
 
-/// Checks the servable of a session.
+/// Checks the servable of a session, which `is_pooled` if instances of the graph open it when that is loaded.
 fn session(
     graph: &GraphConfig,
     file: Option<&FileConfig>,
     unused: Option<&str>,
     node: &NodeSpec,
     name: &str,
+    is_pooled: bool,
 ) -> Option<Diagnostic> {
     let own = match config::read_subconfig(&graph.subconfig, &Defaults::default()) {
         Ok(own) => own,
@@ -387,14 +389,21 @@ fn session(
     if names.contains(&name) {
         return None;
     }
+    let absent = |text: String| match is_pooled {
+        true => Diagnostic::error(rules::WIRING, text)
+            .at(node.place)
+            .node(&node.name),
+        false => warning(node, text),
+    };
     let mut graphs = file.iter().flat_map(|file| &file.graphs);
     Some(if graphs.any(|graph| graph.name == *name) {
         let text = format!("`{name}` is a graph, and sessions need a model or pipeline");
-        warning(node, text).hint("name a model or pipeline in servable_name")
+        absent(text).hint("name a model or pipeline in servable_name")
     } else if file.is_some() || has_own {
         let text = format!("no model or pipeline of the configuration is called `{name}`");
-        warning(node, text).hint(match nearest(name, names) {
+        absent(text).hint(match nearest(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if is_pooled => "add it, or the graph does not load".to_owned(),
             None => "add it, or every request fails when its session is opened".to_owned(),
         })
     } else {

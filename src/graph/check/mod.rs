@@ -20,8 +20,7 @@ use super::{
     calculators,
     contract::Contract,
     file::GraphSpec,
-    pbtxt,
-    plan::{GraphPlan, GraphPlanNode, InputHandler, PoolSize},
+    plan::{GraphPlan, GraphPlanNode, InputHandler},
     rules::{self, Found},
 };
 use crate::{
@@ -75,9 +74,7 @@ fn graph(
         found.add(error.hint("write at least an input_stream, an output_stream and a node"));
         return None;
     }
-    let pool = pool(text, found);
-    let mut spec = GraphSpec::new(found)?;
-    spec.pool = pool;
+    let spec = GraphSpec::new(found)?;
     ports::validate(&spec, found);
     python::validate(&spec, found);
     let executors = settings::executors(&spec, found);
@@ -86,6 +83,7 @@ fn graph(
     draft.connect();
     draft.loopbacks();
     draft.contracts();
+    draft.pooled_sides();
     draft.cycles();
     // Types differ as well if whole requests come without whole responses.
     if !found.has(rules::NO_RESPONSE) && !found.has(rules::NO_REQUEST) {
@@ -123,27 +121,10 @@ fn graph(
         nodes,
         max_queue,
         report_deadlock: spec.report_deadlock,
-        pool,
+        pool: spec.pool,
         ..draft.plan
     };
     Some((plan, spec))
-}
-
-fn pool(text: &str, found: &Found<'_>) -> PoolSize {
-    let mut directives = pbtxt::directives(text);
-    let Some((at, value)) = directives.next() else {
-        return PoolSize::Off;
-    };
-    if let Some((again, _)) = directives.next() {
-        let message = "OVMS_GRAPH_QUEUE_MAX_SIZE is set again, and the first one counts";
-        found.warn(again, None, message.to_owned());
-    }
-    pbtxt::pool_size(value).unwrap_or_else(|| {
-        let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
-        let error = found.error(rules::POOL, at, message);
-        found.add(error.hint("write a number from 0 on, or AUTO"));
-        PoolSize::Off
-    })
 }
 
 /// Graph being validated.

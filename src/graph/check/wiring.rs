@@ -6,6 +6,7 @@ use super::{Draft, handlers::known_inputs, ports, python::is_loopback, rules};
 use crate::{
     error::nearest,
     graph::{
+        convert::PYTHON,
         file::{NodeEntry, PortEntry, tag_index},
         node::Ports,
         packet::PacketType,
@@ -241,6 +242,33 @@ impl<'a> Draft<'a> {
                     format!("the side packet \"{name}\" of the graph is produced by no node");
                 let hint = like(name, begun.keys().copied());
                 self.found.wiring(None, entry.at, message, hint);
+            }
+        }
+    }
+
+    /// Checks that instances of a pool have their side packets: they start without a request.
+    pub(super) fn pooled_sides(&self) {
+        if !self.spec.pool.is_kept() {
+            return;
+        }
+        let known = self.plan.sides.iter();
+        for side in known.filter(|side| side.from.is_none() && side.name != PYTHON) {
+            for &(node, place) in &side.to {
+                let contract = self.nodes[node].contract.as_ref();
+                let needed = contract.and_then(|contract| contract.side_inputs.get(place));
+                if needed.is_some_and(|(_, is_optional)| !is_optional) {
+                    let entry = &self.spec.nodes[node];
+                    let port = &entry.spec.side_inputs[place];
+                    let message = format!(
+                        "Side packet \"{}\" is required but was not provided. No node produces it, and with \
+                         OVMS_GRAPH_QUEUE_MAX_SIZE no request gives it",
+                        side.name
+                    );
+                    let hint = "produce it in a node, or leave out OVMS_GRAPH_QUEUE_MAX_SIZE";
+                    let at = entry.written.side_inputs[port.written].at;
+                    let node = Some(&*entry.spec.name);
+                    self.found.wiring(node, at, message, Some(hint.to_owned()));
+                }
             }
         }
     }

@@ -167,6 +167,7 @@ impl GraphSpec {
     /// Builds the specification of a text; errors in single ports and options are reported, and
     /// the rest is built without them.
     pub(super) fn new(found: &Found<'_>) -> Option<Self> {
+        let pool = pool(found);
         let text = found.text;
         let read = pbtxt::read(text);
         let reported =
@@ -207,10 +208,28 @@ impl GraphSpec {
             max_queue_size: with(graph.max_queue_size, fields, "max_queue_size"),
             report_deadlock: graph.report_deadlock(),
             handler,
-            pool: PoolSize::Off,
+            pool,
             nodes,
         })
     }
+}
+
+/// Reads the number of pooled instances.
+fn pool(found: &Found<'_>) -> PoolSize {
+    let mut directives = pbtxt::directives(found.text);
+    let Some((at, value)) = directives.next() else {
+        return PoolSize::Off;
+    };
+    if let Some((again, _)) = directives.next() {
+        let message = "OVMS_GRAPH_QUEUE_MAX_SIZE is set again, and the first one counts";
+        found.warn(again, None, message.to_owned());
+    }
+    pbtxt::pool_size(value).unwrap_or_else(|| {
+        let message = format!("Invalid OVMS_GRAPH_QUEUE_MAX_SIZE value: \"{value}\"");
+        let error = found.error(rules::POOL, at, message);
+        found.add(error.hint("write a number from 0 on, or AUTO"));
+        PoolSize::Off
+    })
 }
 
 /// Pairs the value of a field with its position.

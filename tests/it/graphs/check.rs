@@ -492,8 +492,21 @@ fn what_sessions_name_is_looked_for_in_the_configuration() {
     let run = config(r#"{"config": {"name": "dummy", "base_path": "m"}}"#);
     assert_eq!(run.code, Some(2));
     insta::assert_snapshot!(shown(&run));
-    let run = config(r#"{"config": {"name": "dumy", "base_path": "m"}}"#);
-    assert_eq!(shown(&run), "graph `g`: no errors\nexit 0\n");
+    let good = r#"{"config": {"name": "dumy", "base_path": "m"}}"#;
+    assert_eq!(shown(&config(good)), "graph `g`: no errors\nexit 0\n");
+    // Instances of a pool open their sessions when the graph is loaded.
+    let text = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n{text}");
+    write(folder.path(), &text, ECHO);
+    assert_eq!(shown(&config(good)), "graph `g`: no errors\nexit 0\n");
+    let run = config("");
+    assert_eq!(run.code, Some(1), "{}", shown(&run));
+    for expected in [
+        "[rule 12]",
+        "no model or pipeline of the configuration is called `dumy`",
+        "add it, or the graph does not load",
+    ] {
+        assert!(run.text().contains(expected), "{}", shown(&run));
+    }
 }
 
 #[test]

@@ -239,3 +239,19 @@ Failed to read protobuf graph configuration file - node `PassThroughCalculator`:
   3: graph.pbtxt:4:16: node `PassThroughCalculator`: google.protobuf.Any has no field "handler_path"; name the type of the options: `[type.googleapis.com/mediapipe.…] { … }`
 "#);
 }
+
+#[test]
+fn requests_give_no_side_packets_to_pooled_graphs() {
+    let pooled = |size: &str, side: &str| {
+        let node = format!(
+            "node {{ calculator: 'PassThroughCalculator' input_stream: 'in' output_stream: 'o' input_side_packet: '{side}' }}"
+        );
+        format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: {size}\n{}", around(&node))
+    };
+    sound(&pooled("0", "count"));
+    sound(&pooled("2", "py"));
+    insta::assert_snapshot!(reported(&pooled("2", "count")), @r#"
+Failed to initialize mediapipe graph - node `PassThroughCalculator`: Side packet "count" is required but was not provided. No node produces it, and with OVMS_GRAPH_QUEUE_MAX_SIZE no request gives it
+  12: graph.pbtxt:4:101: node `PassThroughCalculator`: Side packet "count" is required but was not provided. No node produces it, and with OVMS_GRAPH_QUEUE_MAX_SIZE no request gives it; produce it in a node, or leave out OVMS_GRAPH_QUEUE_MAX_SIZE
+"#);
+}
