@@ -147,6 +147,18 @@ impl Target {
         Ok(self)
     }
 
+    /// Leaves the count of the answer to [`Self::written`], for a frontend that may find no form for it.
+    #[must_use]
+    pub fn unwritten(self) -> Self {
+        self.call.writes_answer();
+        self
+    }
+
+    /// Counts the answer, which the frontend has written.
+    pub fn written(&self) {
+        self.call.written();
+    }
+
     /// Keeps a trace of the runs of the nodes, if it is a pipeline.
     #[must_use]
     pub fn traced(mut self, trace: Arc<Trace>) -> Self {
@@ -206,7 +218,7 @@ impl Target {
             let read = regions::read_inputs(regions, &mut request, is_read_later);
             let read = Box::pin(read).await;
             read.inspect_err(|error| self.call.failed(error))?;
-            self.call.writes_outputs();
+            self.call.writes_answer();
         }
         request.bound_strings(self.max_strings)?;
         let texts = request.texts.clone();

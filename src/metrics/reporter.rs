@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, LazyLock, OnceLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -458,8 +458,10 @@ pub struct RequestRecord {
     origin: RequestOrigin,
     since: Instant,
     answered: AtomicBool,
-    /// Place for the end of its run, if its answer counts once its outputs are in shared memory.
-    held: OnceLock<Box<OnceLock<RunEnd>>>,
+    /// Number of steps that are left of its answer, which counts behind the last one.
+    steps: AtomicU8,
+    /// End of its run, while steps are left.
+    ran: OnceLock<RunEnd>,
     /// Marks a request that only a node of a graph waits for.
     of_node: bool,
     /// Marks a request that stands for another one, which counts.
@@ -480,7 +482,8 @@ impl RequestRecord {
             origin,
             since: Instant::now(),
             answered: AtomicBool::new(false),
-            held: OnceLock::new(),
+            steps: AtomicU8::new(0),
+            ran: OnceLock::new(),
             of_node: false,
             is_twin: false,
             trace: OnceLock::new(),
@@ -493,7 +496,8 @@ impl RequestRecord {
         Self {
             reporter: Arc::clone(&self.reporter),
             answered: AtomicBool::new(true),
-            held: OnceLock::new(),
+            steps: AtomicU8::new(0),
+            ran: OnceLock::new(),
             is_twin: true,
             trace: self.trace.clone(),
             owner: self.owner.clone(),
@@ -593,25 +597,28 @@ impl RequestRecord {
         self.reporter.broke(error.message());
     }
 
-    /// Leaves the count of an answer to [`Self::written`]: it is none until its outputs are in shared memory.
-    pub(crate) fn writes_outputs(&self) {
-        let _ = self.held.set(Box::default());
+    /// Adds a step that an answer needs before it is one: its outputs go to shared memory, or become text. Each is
+    /// over with [`Self::written`].
+    pub(crate) fn writes_answer(&self) {
+        self.steps.fetch_add(1, Relaxed);
     }
 
-    /// Counts the answer of a request whose outputs are in shared memory.
+    /// Ends a step of the answer, and counts it if that was the last one.
     pub(crate) fn written(&self) {
-        if let Some(end) = self.held.get().and_then(|held| held.get()) {
+        if self.steps.fetch_sub(1, Relaxed) == 1
+            && let Some(end) = self.ran.get()
+        {
             self.count(*end);
         }
     }
 
-    /// Counts an answer; `ran` is the end of its run.
+    /// Counts an answer, unless steps of it are left; `ran` is the end of its run.
     pub(crate) fn answered(&self, ran: impl Into<RunEnd>) {
-        match self.held.get() {
-            Some(held) => {
-                let _ = held.set(ran.into());
+        match self.steps.load(Relaxed) {
+            0 => self.count(ran.into()),
+            _ => {
+                let _ = self.ran.set(ran.into());
             }
-            None => self.count(ran.into()),
         }
     }
 

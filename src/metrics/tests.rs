@@ -196,6 +196,27 @@ fn a_request_is_current_until_it_ends_and_failed_unless_answered() {
 }
 
 #[test]
+fn an_answer_counts_behind_the_last_of_its_steps() {
+    let metrics = metrics(&["ovms_requests_success", "ovms_requests_fail"]);
+    let reporter = metrics.reporter("dummy", 1);
+    let counts = || {
+        let statistics = reporter.statistics();
+        (statistics.success.count, statistics.fail.count)
+    };
+    for (written, expected) in [(0, (0, 1)), (1, (0, 2)), (2, (1, 2))] {
+        let call = RequestRecord::new(&reporter, TFS_REST);
+        call.writes_answer();
+        call.writes_answer();
+        call.answered(Instant::now());
+        for _ in 0..written {
+            call.written();
+        }
+        drop(call);
+        assert_eq!(counts(), expected, "{written} of 2");
+    }
+}
+
+#[test]
 fn levels_are_those_of_the_server() {
     let metrics = metrics(&["ovms_pending_requests", "ovms_bytes_in_flight"]);
     let levels = ServerLevels {

@@ -183,10 +183,11 @@ pub(crate) async fn infer(
     // It has some kilobytes, which are made in their place.
     let call = pin!(async {
         let target = context.engine.find(&names.model, version, ORIGIN).await?;
-        let target = target.since(received).keyed(key.text())?;
-        target.infer(request).await
+        let target = target.since(received).keyed(key.text())?.unwritten();
+        let response = target.infer(request).await?;
+        Ok::<_, Error>((target, response))
     });
-    let response = deadline::within(limit, call).await?;
+    let (target, response) = deadline::within(limit, call).await?;
     seen.version(|| Some(response.model_version));
     let loose = response.loose.iter();
     let loose = loose.map(|tensor| (&tensor.name, tensor.data.len()));
@@ -200,7 +201,9 @@ pub(crate) async fn infer(
         false => MAX_JSON_GROWTH,
     };
     let encode = move || json_reply::encode(response, has_id, &wishes);
-    reply::written(&parts.headers, budget, bytes, growth, encode).await
+    let answer = reply::written(&parts.headers, budget, bytes, growth, encode).await?;
+    target.written();
+    Ok(answer)
 }
 
 pub(crate) async fn no_repository(

@@ -138,13 +138,15 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let (mut request, format) = request?;
     request.trace = seen.trace();
     request.priority = priority::of_headers(&parts.headers);
-    let target = target.keyed(key.text())?;
+    let target = target.keyed(key.text())?.unwritten();
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));
     let outputs = response.outputs.iter();
     let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
     let encode = move || json_reply::encode(&response, format);
-    reply::written(&parts.headers, budget, bytes, MAX_JSON_GROWTH, encode).await
+    let answer = reply::written(&parts.headers, budget, bytes, MAX_JSON_GROWTH, encode).await?;
+    target.written();
+    Ok(answer)
 }
 
 /// Live sequences of a model.

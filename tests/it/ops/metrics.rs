@@ -8,8 +8,10 @@ use super::{BODY, INFER};
 use crate::support::{
     Server, busy, eventually,
     grpc::{self, Grpc, dummy},
-    http::{get, post, send},
-    model, repository,
+    http::{JSON_LENGTH, get, post, send},
+    model,
+    pipelines::Config,
+    repository,
     streams::Talk,
 };
 
@@ -42,7 +44,7 @@ fn value(server: &Server, sample: &str) -> u64 {
 /// The server of the tests of the usual families.
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let flags = ["--metrics_enable", "--max_message_size=1000"];
-    Server::start_with("dummy", &flags).kept(None)
+    Config::of(&["dummy", "passthrough_string"]).serve_kept(&flags)
 });
 
 #[test]
@@ -78,6 +80,36 @@ fn a_body_that_cannot_be_read_counts_as_a_failed_request() {
     assert_eq!(post(&SERVER, stranger, &[b' '; 1001]).status, 413);
     let failed = r#"ovms_requests_fail{api="TensorFlowServing",interface="REST",method="Predict",name="dummy",version="1"}"#;
     assert_eq!(value(&SERVER, failed), 2);
+}
+
+#[test]
+fn an_answer_that_has_no_form_in_json_is_none() {
+    let input = r#"{"inputs":[{"name":"in","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":5}}]}"#;
+    let length = input.len().to_string();
+    let body = [input.as_bytes(), b"\x01\0\0\0\xff"].concat();
+    let headers = [(JSON_LENGTH, &*length)];
+    let path = |call: &str| format!("/v2/models/passthrough_string/{call}");
+    let refused = send(&SERVER, "POST", &path("infer"), &headers, &body);
+    insta::assert_snapshot!(refused.error(), @"400: Response parsing to JSON error - element 0 of output out is not UTF-8, for which JSON has no form; ask for the output with the parameter binary_data");
+    for call in ["generate", "generate_stream"] {
+        let refused = post(&SERVER, &path(call), br#"{"in":{"b64":"/w=="}}"#);
+        assert_ne!(refused.status, 200, "{call}");
+    }
+    let good = post(&SERVER, &path("generate"), br#"{"in":"a"}"#);
+    assert_eq!(good.status, 200);
+    let count = |sample: &str, labels: &str| {
+        value(
+            &SERVER,
+            &format!(r#"{sample}{{{labels},name="passthrough_string",version="1"}}"#),
+        )
+    };
+    let call = r#"api="KServe",interface="REST",method="ModelInfer""#;
+    assert_eq!(count("ovms_requests_fail", call), 3);
+    assert_eq!(count("ovms_requests_success", call), 1);
+    assert_eq!(
+        count("ovms_request_time_us_count", r#"interface="REST""#),
+        1
+    );
 }
 
 #[test]

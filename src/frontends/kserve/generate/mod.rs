@@ -20,7 +20,7 @@ use super::{
 use crate::{
     budget::Budget,
     engine::{
-        Servable,
+        Servable, Target,
         stream::{StreamHead, StreamRequest},
     },
     error::{Error, Result},
@@ -47,7 +47,7 @@ pub(crate) async fn generate(
     request: Request,
 ) -> Result<Response> {
     let call = GenerateCall::read(&context, names, request).await?;
-    let (response, id) = call.infer(&context).await?;
+    let (target, response, id) = call.infer(&context).await?;
     let bytes = size(&response);
     let write = move || {
         Ok(Whole {
@@ -56,7 +56,9 @@ pub(crate) async fn generate(
         })
     };
     let (headers, budget) = (&call.headers, &context.intake.budget);
-    reply::written(headers, budget, bytes, MAX_JSON_GROWTH, write).await
+    let answer = reply::written(headers, budget, bytes, MAX_JSON_GROWTH, write).await?;
+    target.written();
+    Ok(answer)
 }
 
 /// Answers with events: those of a graph as they come, and one of anything else.
@@ -68,9 +70,11 @@ pub(crate) async fn generate_stream(
     let mut call = GenerateCall::read(&context, names, request).await?;
     let (engine, budget) = (&context.engine, &context.intake.budget);
     let Servable::Graph(graph) = engine.runnable(&call.name)? else {
-        let (response, id) = call.infer(&context).await?;
+        let (target, response, id) = call.infer(&context).await?;
         let event = events::of_response(budget, response, id).await?;
-        return Ok(events::response(budget.keep(event.into())?));
+        let event = budget.keep(event.into())?;
+        target.written();
+        return Ok(events::response(event));
     };
     let info = engine.graph_info(&graph).await;
     let info = info.inspect_err(|_| call.refused(engine))?;
@@ -177,11 +181,16 @@ impl GenerateCall {
         engine.refused(&self.name, self.version, ORIGIN);
     }
 
-    /// Runs the request; returns also its id, if it has one.
-    async fn infer(&self, context: &RestContext) -> Result<(InferResponse, Option<String>)> {
+    /// Runs the request; returns also its target, which counts the answer once that is written, and its id, if it
+    /// has one.
+    async fn infer(
+        &self,
+        context: &RestContext,
+    ) -> Result<(Target, InferResponse, Option<String>)> {
         let key = IdempotencyKey::of(&self.headers);
         let target = context.engine.find(&self.name, self.version, ORIGIN);
-        let target = target.await?.since(self.received).keyed(key.text())?;
+        let target = target.await?.since(self.received);
+        let target = target.keyed(key.text())?.unwritten();
         let request = self.decode(target.info(), &context.intake.budget).await?;
         let id = (!request.id.is_empty()).then(|| request.id.clone());
         let limit = deadline::of_parameters(&request.parameters);
@@ -189,7 +198,7 @@ impl GenerateCall {
         let response = deadline::within(limit, target.infer(request)).await;
         let response = response.map_err(|error| with_parameters(error, &others))?;
         self.seen.version(|| Some(response.model_version));
-        Ok((response, id))
+        Ok((target, response, id))
     }
 
     /// Reads the body as a request to what has these inputs.
