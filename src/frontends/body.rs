@@ -15,8 +15,9 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     access::Note,
-    expand::{MAX_QUERY, expand, too_large},
+    expand::{Coding, MAX_QUERY, expand, too_large},
     gather::Gather,
+    reply::is_gzip,
 };
 use crate::{
     budget::Budget,
@@ -95,8 +96,9 @@ where
         .get(header::CONTENT_ENCODING)
         .map(|value| value.as_bytes())
     {
-        None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => expand(body, limit, &intake.budget).await,
+        None => Ok(body),
+        Some(coding) if coding.eq_ignore_ascii_case(b"identity") => Ok(body),
+        Some(coding) if is_gzip(coding) => expand(body, Coding::Gzip, limit, &intake.budget).await,
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)
@@ -322,6 +324,14 @@ mod tests {
         let small = Full::from(gzip(&[b'a'; 100]));
         let body = read(&parts(Some("gzip")), small, &intake(0)).await;
         assert_eq!(body.unwrap(), [b'a'; 100][..]);
+        for (name, body) in [
+            ("GZIP", gzip(b"same")),
+            ("x-gzip", gzip(b"same")),
+            ("Identity", b"same".to_vec()),
+        ] {
+            let body = read(&parts(Some(name)), Full::from(body), &intake(0)).await;
+            assert_eq!(body.unwrap(), "same", "{name}");
+        }
         for (parts, body) in [
             (parts(Some("gzip")), gzip(&[b'a'; 101])),
             (parts(None), vec![b'a'; 101]),

@@ -1,6 +1,6 @@
 //! Fuzz targets of what comes before a protocol: framing, compression, headers, and calls that ask for little.
 
-use std::{convert::Infallible, io::Read as _, net::IpAddr, sync::LazyLock, time::Duration};
+use std::{convert::Infallible, io::Read, net::IpAddr, sync::LazyLock, time::Duration};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use super::{
     body::BodyLimits,
     cross_origin::{AllowedHosts, check_host},
     deadline,
-    expand::expand,
+    expand::{Coding, expand},
     guard::{Schemes, secret},
     idempotency::IdempotencyKey,
     messages::{PREFIX, Reader},
@@ -71,9 +71,15 @@ pub(crate) fn messages(data: &[u8]) {
     let piece = |bytes| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(bytes)));
     let pieces = wire.chunks(size).map(piece);
     let mut request = Request::new(StreamBody::new(futures::stream::iter(pieces)));
-    if kind & 0x80 != 0 {
-        let gzip = HeaderValue::from_static("gzip");
-        request.headers_mut().insert("grpc-encoding", gzip);
+    let encoding = match kind & 0xc0 {
+        0 => None,
+        0x80 => Some("gzip"),
+        0x40 => Some("deflate"),
+        _ => Some("snappy"),
+    };
+    if let Some(encoding) = encoding {
+        let encoding = HeaderValue::from_static(encoding);
+        request.headers_mut().insert("grpc-encoding", encoding);
     }
     let budget = Budget::new(BUDGET);
     let intake = BodyLimits {
@@ -82,7 +88,7 @@ pub(crate) fn messages(data: &[u8]) {
         rate: 0,
         budget: budget.clone(),
     };
-    let mut reader = Reader::new(request, &intake).expect("the encoding is known");
+    let mut reader = Reader::new(request, &intake).expect("the budget has room");
     let mut rest = wire;
     let end = loop {
         // A large one waits for the one before it, which is gone by then.
@@ -113,16 +119,28 @@ fn framed<'a>(rest: &mut &'a [u8]) -> Option<(bool, &'a [u8])> {
     Some((flag == 1, message))
 }
 
-/// A compressed body: the same as what any other reader of gzip makes of it.
+/// A compressed body: the same as what any other reader of gzip, or of zlib, makes of it.
 pub(crate) fn gzip(data: &[u8]) {
+    check_expanded(
+        data,
+        Coding::Gzip,
+        flate2::bufread::MultiGzDecoder::new(data),
+    );
+    check_expanded(
+        data,
+        Coding::Deflate,
+        flate2::bufread::ZlibDecoder::new(data),
+    );
+}
+
+fn check_expanded(data: &[u8], coding: Coding, mut other: impl Read) {
     let budget = Budget::new(BUDGET);
     let body = Bytes::copy_from_slice(data);
-    match wait(expand(body, MAX_MESSAGE, &budget)) {
+    match wait(expand(body, coding, MAX_MESSAGE, &budget)) {
         Ok(expanded) => {
             assert!(expanded.len() <= MAX_MESSAGE && budget.charged() >= expanded.len());
             let mut expected = Vec::new();
-            let mut other = flate2::bufread::MultiGzDecoder::new(data);
-            other.read_to_end(&mut expected).expect("it is gzip");
+            other.read_to_end(&mut expected).expect("it is compressed");
             assert_eq!(expanded, expected);
         }
         Err(error) => {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{Extensions, HeaderMap, HeaderName, Request};
+use axum::http::{Extensions, HeaderName, HeaderValue, Request};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Body;
@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use super::{
     body::{BodyLimits, RateLimitedBody},
-    expand::expand,
+    expand::{Coding, MAX_QUERY, expand},
     gather::Gather,
     received::Received,
 };
@@ -31,7 +31,7 @@ const UNIT: u32 = 12;
 const ROOM: u32 = 8 << (20 - UNIT);
 
 /// The encodings that messages may have.
-const ENCODINGS: &str = "gzip,identity";
+const ENCODINGS: &str = "gzip,deflate,identity";
 
 /// Bytes of a message that are put together before other tasks of the thread are next.
 const MAX_TURN: usize = 128 << 10;
@@ -50,7 +50,8 @@ pub(super) struct Reader<B = Received> {
     intake: BodyLimits,
     /// Received bytes that were not parsed yet.
     rest: Bytes,
-    is_gzip: bool,
+    /// Encoding of the messages that say that they have one.
+    encoding: Option<HeaderValue>,
     /// Charge of the call itself.
     charge: Charge,
     /// Room for the messages of a stream, once there is one.
@@ -72,15 +73,15 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the messages have an encoding that is not known, or the budget has nothing left.
+    /// Fails if the budget has nothing left.
     pub(super) fn new(request: Request<B>, intake: &BodyLimits) -> Result<Self, Status> {
         let charge = intake.budget.charge(CALL);
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         Ok(Self {
             body: RateLimitedBody::new(body, intake, &parts.extensions),
             intake: intake.clone(),
             rest: Bytes::new(),
-            is_gzip: is_gzip(&parts.headers)?,
+            encoding: parts.headers.remove(&ENCODING),
             charge: charge?,
             extensions: parts.extensions,
             room: None,
@@ -118,7 +119,7 @@ where
     }
 
     /// Reads the flag and the length before a message.
-    async fn head(&mut self) -> Result<(bool, usize), Status> {
+    async fn head(&mut self) -> Result<(Option<Coding>, usize), Status> {
         while self.rest.len() < PREFIX {
             let more = self.piece().await?.ok_or_else(incomplete)?;
             self.rest = match self.rest.is_empty() {
@@ -126,15 +127,9 @@ where
                 false => [std::mem::take(&mut self.rest), more].concat().into(),
             };
         }
-        let is_compressed = match self.rest.get_u8() {
-            0 => false,
-            1 if self.is_gzip => true,
-            1 => {
-                return Err(Status::internal(
-                    "protocol error: received message with compressed-flag but no grpc-encoding \
-                     was specified",
-                ));
-            }
+        let coding = match self.rest.get_u8() {
+            0 => None,
+            1 => Some(coding(self.encoding.as_ref())?),
             flag => {
                 return Err(Status::internal(format!(
                     "protocol error: received message with invalid compression flag: {flag} \
@@ -148,11 +143,11 @@ where
             return Err(too_large("decoded", length, limit));
         }
         self.intake.budget.fits(length)?;
-        Ok((is_compressed, length))
+        Ok((coding, length))
     }
 
     /// Reads the message behind its head.
-    async fn contents(&mut self, is_compressed: bool, length: usize) -> Result<Bytes, Status> {
+    async fn contents(&mut self, coding: Option<Coding>, length: usize) -> Result<Bytes, Status> {
         let mut charge = self.intake.budget.charge(OVERHEAD)?;
         let bytes = if (1..=self.rest.len()).contains(&length) {
             // Most have come in one piece, which is not copied.
@@ -161,11 +156,11 @@ where
         } else {
             self.gather(charge, length).await?
         };
-        if is_compressed {
-            let intake = &self.intake;
-            return Ok(expand(bytes, intake.message_size, &intake.budget).await?);
-        }
-        Ok(bytes)
+        let Some(coding) = coding else {
+            return Ok(bytes);
+        };
+        let intake = &self.intake;
+        Ok(expand(bytes, coding, intake.message_size, &intake.budget).await?)
     }
 
     /// Puts a message together as it comes.
@@ -195,8 +190,8 @@ where
     /// Fails if there is none or more than one, if it is cut short, too large, or stops coming, and if the
     /// budget has no room for it.
     pub(super) async fn only(&mut self, path: &str) -> Result<Bytes, Status> {
-        let (is_compressed, length) = self.head().await?;
-        let message = self.contents(is_compressed, length).await?;
+        let (coding, length) = self.head().await?;
+        let message = self.contents(coding, length).await?;
         // Known without asking in nearly all cases.
         while self.rest.is_empty() && !self.body.is_end_stream() {
             match self.piece().await? {
@@ -232,11 +227,11 @@ where
         if !self.wait().await? {
             return Ok(None);
         }
-        let (is_compressed, length) = self.head().await?;
+        let (coding, length) = self.head().await?;
         let room = self.room(length).await;
         // That was no time of the client's.
         self.body.begin();
-        let bytes = self.contents(is_compressed, length).await?;
+        let bytes = self.contents(coding, length).await?;
         self.hold()?;
         Ok(Some(Message { bytes, room }))
     }
@@ -262,11 +257,15 @@ fn name(path: &str) -> &str {
 /// The header with the compression of messages.
 static ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
-/// Reads how the messages of a call are compressed, where they say that they are.
-fn is_gzip(headers: &HeaderMap) -> Result<bool, Status> {
-    match headers.get(&ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"identity") => Ok(false),
-        Some(b"gzip") => Ok(true),
+/// Reads how a message is compressed that says that it is.
+fn coding(encoding: Option<&HeaderValue>) -> Result<Coding, Status> {
+    match encoding.map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Err(Status::internal(
+            "protocol error: received message with compressed-flag but no grpc-encoding was \
+             specified",
+        )),
+        Some(b"gzip") => Ok(Coding::Gzip),
+        Some(b"deflate") => Ok(Coding::Deflate),
         Some(other) => {
             let other = String::from_utf8_lossy(other);
             let text = format!("Content is compressed with `{other}` which isn't supported");
@@ -287,9 +286,12 @@ fn incomplete() -> Status {
 
 /// Makes the error of a message that is larger than it may be.
 pub(super) fn too_large(what: &str, length: usize, limit: usize) -> Status {
+    let more = match limit {
+        MAX_QUERY => ", the maximum of requests other than inference",
+        _ => "; see --max-message-size",
+    };
     let text = format!(
-        "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes; \
-         see --max-message-size"
+        "Error, {what} message length too large: found {length} bytes, the limit is: {limit} bytes{more}"
     );
     Error::new(ErrorKind::TooLarge, text).into()
 }
@@ -304,7 +306,7 @@ mod tests {
     use http_body_util::StreamBody;
     use hyper::body::{Body, Frame};
 
-    use super::{ROOM, Reader, UNIT};
+    use super::{MAX_QUERY, ROOM, Reader, UNIT, too_large};
     use crate::{budget::Budget, frontends::body::BodyLimits};
 
     type Piece = Result<Frame<Bytes>, std::io::Error>;
@@ -388,15 +390,41 @@ mod tests {
 
     #[tokio::test]
     async fn compressed_messages_are_expanded_one_by_one() {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(b"packed").unwrap();
-        let packed = encoder.finish().unwrap();
-        let both = [framed(1, &packed), framed(0, b"plain")].concat();
-        let (read, end) = read(vec![piece(&both)], Some("gzip")).await;
-        assert_eq!(
-            (read, end),
-            (vec!["packed".into(), "plain".into()], String::new())
-        );
+        let level = flate2::Compression::fast();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), level);
+        gzip.write_all(b"packed").unwrap();
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), level);
+        zlib.write_all(b"packed").unwrap();
+        for (encoding, packed) in [
+            ("gzip", gzip.finish().unwrap()),
+            ("deflate", zlib.finish().unwrap()),
+        ] {
+            let both = [framed(1, &packed), framed(0, b"plain")].concat();
+            let (read, end) = read(vec![piece(&both)], Some(encoding)).await;
+            assert_eq!(
+                (read, end),
+                (vec!["packed".into(), "plain".into()], String::new()),
+                "{encoding}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_message_that_is_compressed_needs_a_known_encoding() {
+        let both = [framed(0, b"plain"), framed(1, b"packed")].concat();
+        let (read, end) = read(vec![piece(&both)], Some("snappy")).await;
+        assert_eq!(read, ["plain"]);
+        insta::assert_snapshot!(end, @"Content is compressed with `snappy` which isn't supported");
+    }
+
+    #[test]
+    fn only_the_limit_of_inferences_can_be_set() {
+        insta::assert_snapshot!([1 << 20, MAX_QUERY].map(|limit| {
+            too_large("decoded", 5_000_000, limit).message().to_owned()
+        }).join("\n"), @"
+        Error, decoded message length too large: found 5000000 bytes, the limit is: 1048576 bytes; see --max-message-size
+        Error, decoded message length too large: found 5000000 bytes, the limit is: 4194304 bytes, the maximum of requests other than inference
+        ");
     }
 
     #[tokio::test(start_paused = true)]

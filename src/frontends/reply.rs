@@ -151,22 +151,57 @@ fn log(error: &Error) {
 /// of tiny requests the packer took more than a quarter of the processor time.
 const LEAST: usize = 1400;
 
-/// Returns whether a client wants its answer packed.
+/// Returns whether a client wants its answer packed: it takes gzip (RFC 9110, 12.5.3), and nothing else or has packed its request.
 pub(super) fn wished(headers: &HeaderMap) -> bool {
-    let accepted = headers
-        .get(header::ACCEPT_ENCODING)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let accepts = accepted.split(',').any(|coding| {
-        coding
-            .split(';')
-            .next()
-            .is_some_and(|name| name.trim() == "gzip")
-    });
-    let packed = headers
-        .get(header::CONTENT_ENCODING)
-        .is_some_and(|coding| coding == "gzip");
-    accepts && (packed || accepted.trim() == "gzip")
+    let (mut gzip, mut identity, mut any) = (None, None, None);
+    let mut has_others = false;
+    for value in headers.get_all(header::ACCEPT_ENCODING) {
+        for coding in value.to_str().unwrap_or_default().split(',') {
+            let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+            let (name, weight) = (name.trim(), weight(parameters));
+            if is_gzip(name.as_bytes()) {
+                gzip = Some(weight);
+            } else if name.eq_ignore_ascii_case("identity") {
+                identity = Some(weight);
+            } else {
+                any = (name == "*").then_some(weight).or(any);
+                has_others |= !name.is_empty() && weight > 0.0;
+            }
+        }
+    }
+    let weight = gzip.or(any).unwrap_or_default();
+    let plain = identity.or(any.filter(|&any| any == 0.0));
+    let is_packed = || {
+        let sent = headers.get(header::CONTENT_ENCODING);
+        sent.is_some_and(|coding| is_gzip(coding.as_bytes()))
+    };
+    weight > 0.0
+        && match plain {
+            Some(0.0) => true,
+            plain => {
+                let plain = plain.unwrap_or_default();
+                (weight > plain && !has_others) || (weight >= plain && is_packed())
+            }
+        }
+}
+
+/// Reads the weight among the parameters of a coding. Without one it is 1, and one that is no number from 0 to 1 is not followed.
+fn weight(parameters: &str) -> f32 {
+    let pairs = parameters
+        .split(';')
+        .filter_map(|pair| pair.split_once('='));
+    let mut weights = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    weights.next().map_or(1.0, |(_, weight)| {
+        let weight = weight.trim().parse().ok();
+        weight
+            .filter(|weight| (0.0..=1.0).contains(weight))
+            .unwrap_or_default()
+    })
+}
+
+/// Returns whether a coding of HTTP is gzip, by either of its names (RFC 9110, 8.4.1.3).
+pub(super) fn is_gzip(coding: &[u8]) -> bool {
+    coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
 }
 
 /// Packs the body of an answer, unless it is too small to gain anything.
@@ -236,5 +271,58 @@ mod tests {
         assert!(!ask("gzip, deflate", None), "what many clients always send");
         assert!(!ask("deflate", Some("gzip")));
         assert!(!wished(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn codings_count_by_their_weights() {
+        let ask = |accept: &str, is_packed: bool| {
+            let mut headers = HeaderMap::new();
+            for value in accept.split('|') {
+                headers.append("accept-encoding", value.parse().unwrap());
+            }
+            if is_packed {
+                headers.insert("content-encoding", "x-gzip".parse().unwrap());
+            }
+            wished(&headers)
+        };
+        for accept in [
+            "GZIP",
+            "x-gzip",
+            "gzip, x-gzip",
+            "gzip;q=1.0",
+            "gzip ; Q=0.1",
+            "gzip, br;q=0, deflate; q=0.000",
+            "gzip, identity;q=0.5",
+            "gzip, br, identity;q=0",
+            "gzip;q=0.1, *;q=0",
+            "*, identity;q=0",
+            "br;q=0|gzip",
+        ] {
+            assert!(ask(accept, false), "{accept}");
+        }
+        for accept in [
+            "gzip, br",
+            "gzip, identity",
+            "*",
+            "br|gzip",
+            "gzip, *;q=0.5",
+        ] {
+            assert!(!ask(accept, false), "{accept}");
+            assert!(ask(accept, true), "{accept}");
+        }
+        for accept in [
+            "gzip;q=0",
+            "gzip; q=0.0",
+            "gzip;q=0, *",
+            "*;q=0",
+            "identity;q=0",
+            "gzip;q=0, identity;q=0",
+            "gzip;q=0.5, identity",
+            "gzip;q=much",
+            "gzip;q=NaN",
+            "",
+        ] {
+            assert!(!ask(accept, false) && !ask(accept, true), "{accept}");
+        }
     }
 }

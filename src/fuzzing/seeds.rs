@@ -10,7 +10,10 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use flate2::{Compression, write::GzEncoder};
+use flate2::{
+    Compression,
+    write::{GzEncoder, ZlibEncoder},
+};
 use prost::Message as _;
 
 use super::FuzzTarget;
@@ -104,7 +107,7 @@ fn seeds(name: &str) -> Seeds {
         "gzip" => {
             let twice = [gzip(b"one"), gzip(b"two")].concat();
             let zeros = gzip(&vec![0; 100_000]);
-            named([gzip(b"a message"), twice, zeros])
+            named([gzip(b"a message"), twice, zeros, zlib(b"a message")])
         }
         "http1_heads" => with_first(&[
             (7, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -263,6 +266,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap();
     [&[flag], &length.to_be_bytes()[..], message].concat()
@@ -278,6 +287,7 @@ fn grpc_messages() -> Seeds {
         [vec![0x80 | 7], packed].concat(),
         [vec![0x80], large].concat(),
         [vec![0], framed(0, b"cut")[..7].to_vec()].concat(),
+        [vec![0x40], framed(1, &zlib(b"packed"))].concat(),
     ])
 }
 

@@ -1,11 +1,14 @@
 //! gRPC as bytes: messages in any pieces are read, and invalid ones are refused with a
 //! status, after which the connection stays usable.
 
+use std::io::Write as _;
+
 use bytes::Bytes;
+use flate2::{Compression, write::ZlibEncoder};
 use futures::stream;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use ovms::proto::kserve::ModelInferResponse;
+use ovms::proto::kserve::{ModelInferResponse, ModelStreamInferResponse};
 use prost::Message as _;
 use tonic::{
     body::Body,
@@ -18,6 +21,8 @@ use crate::support::{
 };
 
 const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
+const METADATA: &str = "/inference.GRPCInferenceService/ModelMetadata";
 
 /// Prefixes a message with the flag and the length.
 fn framed(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
@@ -33,13 +38,23 @@ fn good() -> Vec<u8> {
     framed(0, message.len(), &message)
 }
 
-/// Sends a body in pieces of a length; returns the status in one line, and the response body.
+/// Sends a body to `ModelInfer` in pieces of a length; returns the status in one line, and the response body.
 fn send(grpc: &Grpc, body: &[u8], piece: usize, headers: &[(&str, &str)]) -> (String, Vec<u8>) {
+    call(grpc, INFER, body, piece, headers)
+}
+
+fn call(
+    grpc: &Grpc,
+    path: &str,
+    body: &[u8],
+    piece: usize,
+    headers: &[(&str, &str)],
+) -> (String, Vec<u8>) {
     let pieces: Vec<Result<_, std::io::Error>> = body
         .chunks(piece)
         .map(|piece| Ok(Frame::data(Bytes::copy_from_slice(piece))))
         .collect();
-    let mut request = Request::post(INFER).header("te", "trailers");
+    let mut request = Request::post(path).header("te", "trailers");
     if !headers.iter().any(|(name, _)| *name == "content-type") {
         request = request.header("content-type", "application/grpc");
     }
@@ -139,11 +154,59 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
+fn messages_may_be_compressed_with_deflate() {
+    let grpc = Grpc::connect(Server::shared("dummy"));
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&dummy().encode_to_vec()).unwrap();
+    let packed = encoder.finish().unwrap();
+    let one = framed(1, packed.len(), &packed);
+    let deflate = [("grpc-encoding", "deflate")];
+    let (status, body) = send(&grpc, &one, 1000, &deflate);
+    assert_eq!(status, "HTTP 200, status 0, message none");
+    let answer = ModelInferResponse::decode(&body[5..]).unwrap();
+    assert_eq!(to_floats(&answer.raw_output_contents[0]), [2.0; 10]);
+    // On a stream, between messages that are not compressed.
+    let all = [good(), one, good()].concat();
+    let (status, body) = call(&grpc, STREAM, &all, 1000, &deflate);
+    assert_eq!(status, "HTTP 200, status 0, message none");
+    let mut rest = &body[..];
+    for _ in 0..3 {
+        let (head, after) = rest.split_at(5);
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap());
+        let (message, after) = after.split_at(usize::try_from(length).unwrap());
+        let answer = ModelStreamInferResponse::decode(message).unwrap();
+        let answer = answer.infer_response.unwrap();
+        assert_eq!(to_floats(&answer.raw_output_contents[0]), [2.0; 10]);
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    let cut = framed(1, 10, &packed[..10]);
+    insta::assert_snapshot!(send(&grpc, &cut, 1000, &deflate).0, @"HTTP 200, status 3, message request%20body%20is%20not%20valid%20deflate:%20unexpected%20end%20of%20file");
+}
+
+#[test]
+fn a_message_that_is_no_inference_has_a_limit_that_no_flag_sets() {
+    let grpc = Grpc::connect(Server::shared("dummy"));
+    for path in [
+        METADATA,
+        "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+    ] {
+        let (status, _) = call(&grpc, path, &framed(0, (4 << 20) + 1, b""), 1000, &[]);
+        assert_eq!(
+            status,
+            "HTTP 200, status 8, message Error,%20decoded%20message%20length%20too%20large:%20found%204194305%20bytes,%20the%20limit%20is:%204194304%20bytes,%20the%20maximum%20of%20requests%20other%20than%20inference",
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn headers_that_do_not_fit_are_refused() {
     let server = Server::shared("dummy");
     let grpc = Grpc::connect(server);
     let answers: String = [
         ("grpc-encoding", "br"),
+        ("grpc-encoding", "snappy"),
         ("grpc-encoding", "gzip"),
         ("content-type", "text/plain"),
         ("content-type", "application/grpc+json"),
@@ -151,13 +214,16 @@ fn headers_that_do_not_fit_are_refused() {
     ]
     .into_iter()
     .map(|(name, value)| {
-        let (status, _) = send(&grpc, &good(), 1000, &[(name, value)]);
+        let mut body = good();
+        body[0] = u8::from(value == "br");
+        let (status, _) = send(&grpc, &body, 1000, &[(name, value)]);
         grpc.check_serves();
         format!("{name}: {value}: {status}\n")
     })
     .collect();
     insta::assert_snapshot!(answers, @"
     grpc-encoding: br: HTTP 200, status 12, message Content%20is%20compressed%20with%20%60br%60%20which%20isn't%20supported
+    grpc-encoding: snappy: HTTP 200, status 0, message none
     grpc-encoding: gzip: HTTP 200, status 0, message none
     content-type: text/plain: HTTP 200, status 0, message none
     content-type: application/grpc+json: HTTP 200, status 0, message none

@@ -29,6 +29,14 @@ fn a_gzip_body_is_expanded() {
         &body,
     );
     assert_eq!(answer.text(), post(server, INFER, BODY).text());
+    let alias = send(
+        server,
+        "POST",
+        INFER,
+        &[("Content-Encoding", "X-GZip")],
+        &body,
+    );
+    assert_eq!(alias.text(), answer.text());
     let broken = send(server, "POST", INFER, &[("Content-Encoding", "gzip")], BODY);
     insta::assert_snapshot!(broken.error(), @"400: request body is not valid gzip: invalid gzip header");
     let other = send(server, "POST", INFER, &[("Content-Encoding", "br")], &body);
@@ -49,7 +57,8 @@ fn an_answer_is_gzip_for_a_client_that_asks_for_nothing_else() {
     };
     let plain = ask("gzip, deflate", 100);
     assert_eq!(plain.header("content-encoding"), None);
-    let packed = ask("gzip", 100);
+    assert_eq!(ask("gzip;q=0", 100).header("content-encoding"), None);
+    let packed = ask("GZIP", 100);
     assert_eq!(packed.header("content-encoding"), Some("gzip"));
     let mut expanded = Vec::new();
     GzDecoder::new(&packed.body[..])
