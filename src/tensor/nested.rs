@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 
 use super::values::{Value, Values, write_json_value};
 
-/// Writes as many elements as a shape has; strings are objects with `b64` if they are to be.
+/// Writes as many elements as a shape has; strings are objects with `b64` if they are to be, or are no UTF-8.
 pub(crate) fn write_nested(
     elements: &mut Values<'_>,
     shape: &[usize],
@@ -13,7 +13,7 @@ pub(crate) fn write_nested(
 ) {
     let Some((&length, inner)) = shape.split_first() else {
         match elements.next() {
-            Some(Value::Bytes(bytes)) if is_base64 => {
+            Some(Value::Bytes(bytes)) if is_base64 || str::from_utf8(bytes).is_err() => {
                 json.extend_from_slice(b"{\"b64\":\"");
                 json.extend_from_slice(BASE64_STANDARD.encode(bytes).as_bytes());
                 json.extend_from_slice(b"\"}");

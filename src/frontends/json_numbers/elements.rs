@@ -12,10 +12,12 @@ use bytes::Bytes;
 use super::{Cursor, JsonError, MAX_DEPTH, number};
 use crate::tensor::{DataType, values::ValueError};
 
-/// Base64 with or without padding.
+/// Base64 with or without padding, and with bits left over, as decoders of other model servers take it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
 );
 
 /// Differences between the protocols.
@@ -136,7 +138,7 @@ impl Elements {
                     self.list_of_strings(outer + counts.len())?;
                     self.element(outer, counts.len())?;
                     let text = base64_object(cursor)?;
-                    self.base64(&text)?;
+                    self.base64(text)?;
                 }
                 Some(b'n') => return Err(JsonError::kind("null", self.dtype)),
                 _ => return Err(JsonError::Syntax),
@@ -254,9 +256,22 @@ impl Elements {
         })
     }
 
-    fn base64(&mut self, value: &str) -> Result<(), JsonError> {
+    fn base64(&mut self, value: Cow<'_, str>) -> Result<(), JsonError> {
         self.begin_string(|| "`b64`".to_owned())?;
-        self.end_string(|bytes| BASE64.decode_vec(value, bytes).map_err(JsonError::Base64))
+        self.end_string(|bytes| {
+            let start = bytes.len();
+            let Err(error) = BASE64.decode_vec(&*value, bytes) else {
+                return Ok(());
+            };
+            if !value.contains(is_space) {
+                return Err(JsonError::Base64(error));
+            }
+            // Lines of MIME and PEM. Few have any, and the others are not looked through for them.
+            bytes.truncate(start);
+            let mut value = value.into_owned();
+            value.retain(|letter| !is_space(letter));
+            BASE64.decode_vec(value, bytes).map_err(JsonError::Base64)
+        })
     }
 
     fn begin_string(&mut self, found: impl Fn() -> String) -> Result<(), JsonError> {
@@ -288,6 +303,11 @@ impl Elements {
         self.count += 1;
         Ok(())
     }
+}
+
+/// Returns whether a letter is white space of C, which base64 may have anywhere.
+fn is_space(letter: char) -> bool {
+    matches!(letter, ' ' | '\t'..='\r')
 }
 
 /// Passes over `{"b64": "…"}`.

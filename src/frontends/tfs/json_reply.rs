@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Outputs of strings with this end of their names are written as base64.
+/// Outputs of strings with this end of their names are written as base64, each string of them.
 const BYTES_SUFFIX: &str = "_bytes";
 
 /// Writes a response in the format of its request.
@@ -154,6 +154,7 @@ mod tests {
     const U8: DataType = DataType::U8;
     const STRING: DataType = DataType::String;
     const FRAMED: &[u8] = b"\x02\0\0\0a\"\0\0\0\0";
+    const MIXED: &[u8] = b"\x01\0\0\0\xff\x02\0\0\0\xc3\xbc";
 
     #[test]
     fn one_output_is_plain_and_several_are_an_object() {
@@ -185,18 +186,22 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_text_or_base64_by_name() {
+    fn strings_are_text_or_base64_by_name_and_contents() {
         let written = [
             written(vec![("text", STRING, &[2], FRAMED)], Format::Row),
             written(vec![("text_bytes", STRING, &[2], FRAMED)], Format::Row),
             written(vec![("n_bytes", U8, &[1], &[9])], Format::Column),
             written(vec![("text", STRING, &[3], FRAMED)], Format::Column),
+            written(vec![("text", STRING, &[2], MIXED)], Format::Row),
+            written(vec![("text", STRING, &[1, 2], MIXED)], Format::Column),
         ];
         insta::assert_snapshot!(written.join("\n"), @r#"
         {"predictions":["a\"",""]}
         {"predictions":[{"b64":"YSI="},{"b64":""}]}
         {"outputs":[9]}
         {"outputs":["a\"","",null]}
+        {"predictions":[{"b64":"/w=="},"ü"]}
+        {"outputs":[[{"b64":"/w=="},"ü"]]}
         "#);
     }
 

@@ -82,6 +82,18 @@ fn b64(bytes: &[u8]) -> Value {
 }
 
 #[test]
+fn strings_that_are_no_text_come_back_as_base64() {
+    let server = Server::shared("passthrough_string");
+    let strings = json!([{"b64": "/w=="}, "ü", {"b64": "YQ\r\n=="}, {"b64": "YW=="}]);
+    let output = column(server, "passthrough_string", &strings).unwrap();
+    assert_eq!(output, json!([{"b64": "/w=="}, "ü", "a", "a"]));
+    // Rows of bytes that the name of their output makes strings.
+    let server = Server::shared("text");
+    let output = column(server, "text", &json!([{"b64": "/3g="}, "x"])).unwrap();
+    assert_eq!(output, json!([{"b64": "/3g="}, "x"]));
+}
+
+#[test]
 fn images_are_decoded() {
     let server = Server::shared("image_range");
     let files = [star("png"), star("jpg")];

@@ -223,9 +223,7 @@ fn alone(cursor: &mut Cursor<'_>, model: Model<'_>, format: Format) -> Result<Ve
         ));
     };
     let mut elements = collector(input, cursor);
-    elements
-        .read(cursor, 0)
-        .map_err(|error| format.no_array(&error))?;
+    collect(&mut elements, cursor, 0, format)?;
     Ok(vec![tensor(input.name.clone(), elements, None)])
 }
 
@@ -249,9 +247,10 @@ impl Named {
     /// Takes one value off a text: all of the input, or a row of it.
     fn read(&mut self, cursor: &mut Cursor<'_>, format: Format) -> Result<()> {
         match self {
-            Self::Input(elements) => elements
-                .read(cursor, usize::from(format == Format::Row))
-                .map_err(|error| format.no_array(&error)),
+            Self::Input(elements) => {
+                let outer = usize::from(format == Format::Row);
+                collect(elements, cursor, outer, format)
+            }
             Self::Special(numbers) => numbers.read(cursor, format),
             Self::Stranger => Ok(cursor.skip_data()?),
         }
@@ -351,6 +350,27 @@ fn collector(input: &TensorInfo, cursor: &Cursor<'_>) -> Elements {
         expected,
         cursor.left(),
     )
+}
+
+/// Takes one value off a text, which is in `outer` lists already.
+///
+/// # Errors
+///
+/// Fails if it is no tensor, or an instance without elements: only whole tensors may have none.
+fn collect(
+    elements: &mut Elements,
+    cursor: &mut Cursor<'_>,
+    outer: usize,
+    format: Format,
+) -> Result<()> {
+    elements
+        .read(cursor, outer)
+        .map_err(|error| format.no_array(&error))?;
+    // The lists are rectangular, so that one without elements is none among others that have some.
+    if format == Format::Row && elements.count() == 0 {
+        return Err(format.no_array(&"an instance has an empty list"));
+    }
+    Ok(())
 }
 
 /// Makes the tensor of what was collected; `batch` is the length of the outermost dimension where

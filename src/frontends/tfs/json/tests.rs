@@ -191,7 +191,7 @@ fn both_formats_are_read() {
 }
 
 #[test]
-fn tensors_without_elements_are_read() {
+fn tensors_without_elements_are_read_and_instances_are_not() {
     insta::assert_snapshot!(all(&one(), &[
         r#"{"inputs":[]}"#,
         r#"{"inputs":{"b":[]}}"#,
@@ -200,6 +200,8 @@ fn tensors_without_elements_are_read() {
         r#"{"instances":[[]]}"#,
         r#"{"instances":[[],[]]}"#,
         r#"{"instances":[{"b":[]},{"b":[ ]}]}"#,
+        r#"{"instances":[{"b":[[ ]]}]}"#,
+        r#"{"instances":[{"b":[1]},{"b":[]}]}"#,
         r#"{"inputs":[[],[1]]}"#,
         r#"{"inputs":[[1],[]]}"#,
         r#"{"inputs":[[[]],[]]}"#,
@@ -212,16 +214,18 @@ fn tensors_without_elements_are_read() {
     Column; b: FP32 [0] []
     Column; b: FP32 [2, 0] []
     Column; b: FP32 [1, 2, 0] []
-    Row; b: FP32 [1, 0] []
-    Row; b: FP32 [2, 0] []
-    Row; b: FP32 [2, 0] []
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
-    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse instance content. Not valid ndarray detected - an instance has an empty list
+    400 Could not parse instance content. Not valid ndarray detected - an instance has an empty list
+    400 Could not parse instance content. Not valid ndarray detected - an instance has an empty list
+    400 Could not parse instance content. Not valid ndarray detected - an instance has an empty list
     400 Could not parse instance content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse input content. Not valid ndarray detected - the lists are not rectangular
+    400 Could not parse instance content. Not valid ndarray detected - an instance has an empty list
     ");
     insta::assert_snapshot!(all(&info(&[("s", DataType::String)]), &[
         r#"{"inputs":[]}"#,
