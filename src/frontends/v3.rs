@@ -31,6 +31,21 @@ struct Facts {
     key: Option<Arc<str>>,
 }
 
+impl Facts {
+    /// Checks the key of a call that acts. Clients without one learn nothing of what there is.
+    fn check_key(&self, request: &Request) -> Result<()> {
+        match self.key.as_deref() {
+            Some(key) if request.method() == Method::POST && !has_key(request.headers(), key) => {
+                Err(Error::new(
+                    ErrorKind::Unauthorized,
+                    "Unauthorized request due to invalid or missing api-key",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Adds the paths below `/v3`.
 pub(super) fn routes(paths: Paths, key: Option<&str>) -> Paths {
     let facts = Facts {
@@ -42,11 +57,15 @@ pub(super) fn routes(paths: Paths, key: Option<&str>) -> Paths {
     };
     let rule = Rule::Known;
     paths
-        .route("/v3/models", rule, get(list).fallback(other))
-        .route("/v3/v1/models", rule, get(list).fallback(other))
+        .route("/v3/models", rule, get(list).fallback(unsupported))
+        .route("/v3/v1/models", rule, get(list).fallback(unsupported))
         // Names of models often have a slash.
-        .route("/v3/models/{*name}", rule, get(one).fallback(other))
-        .route("/v3/v1/models/{*name}", rule, get(one).fallback(other))
+        .route("/v3/models/{*name}", rule, get(one).fallback(unsupported))
+        .route(
+            "/v3/v1/models/{*name}",
+            rule,
+            get(one).fallback(unsupported),
+        )
         .route("/v3", rule, any(other))
         .route("/v3/{*rest}", rule, any(other))
         .with(facts)
@@ -105,19 +124,18 @@ fn serves(servable: &Servable) -> bool {
     !servable.available().is_empty()
 }
 
-/// Response to unknown paths. Clients without a key learn nothing of what there is.
+/// Response to unknown paths.
 async fn other(Extension(facts): Extension<Facts>, request: Request) -> Error {
-    let refused = facts
-        .key
-        .as_deref()
-        .is_some_and(|key| request.method() == Method::POST && !has_key(request.headers(), key));
-    match refused {
-        true => Error::new(
-            ErrorKind::Unauthorized,
-            "Unauthorized request due to invalid or missing api-key",
-        ),
-        false => routes::unknown_path(),
+    match facts.check_key(&request) {
+        Err(refused) => refused,
+        Ok(()) => routes::unknown_path(),
     }
+}
+
+/// Response to other methods of paths that are only read.
+async fn unsupported(Extension(facts): Extension<Facts>, request: Request) -> Result<Response> {
+    facts.check_key(&request)?;
+    Ok(routes::not_allowed("GET, HEAD, OPTIONS"))
 }
 
 /// Returns whether a client has sent the key, in constant time.

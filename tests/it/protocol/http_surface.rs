@@ -118,13 +118,28 @@ fn the_key_is_asked_for_only_of_those_who_send_something_to_v3() {
         ask("POST", chat, &[("Authorization", "Bearer wrong")]),
         ask("POST", chat, &[("Authorization", "Bearer secret")]),
         ask("GET", chat, &[]),
+        ask("POST", "/v3/models", &[]),
+        ask("PUT", "/v3/models", &[]),
     ];
     insta::assert_snapshot!(answers.join("\n"), @"
     401: Unauthorized request due to invalid or missing api-key
     401: Unauthorized request due to invalid or missing api-key
     404: Invalid request URL
     404: Invalid request URL
+    401: Unauthorized request due to invalid or missing api-key
+    405: Unsupported method
     ");
+    for (method, path) in [
+        ("POST", "/v3/models"),
+        ("POST", "/v3/v1/models"),
+        ("POST", "/v3/models/dummy"),
+        ("DELETE", "/v3/v1/models/dummy"),
+    ] {
+        let key = [("Authorization", "Bearer secret")];
+        let answer = send(&FLAGGED, method, path, &key, b"{}");
+        assert_eq!(answer.error(), "405: Unsupported method", "{method} {path}");
+        assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
+    }
     assert_eq!(get(&FLAGGED, "/v3/models").status, 200);
     assert_eq!(post(&FLAGGED, INFER, BODY).status, 200);
 }
