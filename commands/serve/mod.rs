@@ -22,6 +22,7 @@ use ovms::{
         self, AccessLogTarget, CheckDepth, ClientAuth, ClosedPorts, Config, ConfigSource,
         FlagEnvironment, FlagError, Flags, LogFormat, ServerSettings,
     },
+    custom_node,
     engine::reload::read_paths,
     error::chain,
     frontends::access,
@@ -159,6 +160,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
         // A look at what has come, a microsecond, between so many turns: with the usual 61, connections that
         // are always at work kept others waiting for tens of milliseconds.
         .event_interval(8)
+        .thread_stack_size(custom_node::STACK_BYTES)
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start threads").caused_by(&error))?;

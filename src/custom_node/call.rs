@@ -19,7 +19,14 @@ struct Inputs {
     /// Names that `raw` points to.
     _names: Vec<CString>,
     _dims: Vec<Vec<u64>>,
+    /// Copies of the data that would not be aligned.
+    _copies: Vec<Vec<u8>>,
 }
+
+/// Alignment of the data of inputs, which is that of memory from `malloc`: a compiler may read elements
+/// with instructions that end the process at other addresses. Within a body, and among parts of a tensor,
+/// data begins anywhere.
+const ALIGNMENT: usize = 16;
 
 impl Node {
     /// Runs the library's `execute` on the calling thread, for as long as it takes; several threads
@@ -73,19 +80,26 @@ impl Inputs {
         let mut raw = Vec::with_capacity(inputs.len());
         let mut names = Vec::with_capacity(inputs.len());
         let mut all_dims = Vec::with_capacity(inputs.len());
+        let mut copies = Vec::new();
         for &(name, tensor) in inputs {
             let name = CString::new(name).map_err(|_| name.to_owned())?;
             // Lengths of tensors that there are fit in 64 bits.
             let mut dims: Vec<u64> = tensor.shape().iter().map(|&dim| dim as u64).collect();
+            let mut data = tensor.data().as_ptr();
+            if data.align_offset(ALIGNMENT) != 0 {
+                let (copy, start) = aligned(tensor.data());
+                data = copy[start..].as_ptr();
+                copies.push(copy);
+            }
             raw.push(RawTensor {
                 name: name.as_ptr(),
-                data: tensor.data().as_ptr().cast_mut(),
+                data: data.cast_mut(),
                 data_bytes: tensor.data().len() as u64,
                 dims: dims.as_mut_ptr(),
                 dims_count: dims.len() as u64,
                 precision: precision(tensor.dtype()),
             });
-            // Texts and dimensions stay where they are when their owners move.
+            // Texts, dimensions, and copies stay where they are when their owners move.
             names.push(name);
             all_dims.push(dims);
         }
@@ -93,6 +107,46 @@ impl Inputs {
             raw,
             _names: names,
             _dims: all_dims,
+            _copies: copies,
         })
+    }
+}
+
+/// Copies data to an aligned address; the second value is where it begins in the copy.
+fn aligned(data: &[u8]) -> (Vec<u8>, usize) {
+    let mut copy: Vec<u8> = Vec::with_capacity(data.len() + ALIGNMENT - 1);
+    let start = copy.as_ptr().align_offset(ALIGNMENT);
+    // Within its capacity, so that it stays where it is.
+    copy.resize(start, 0);
+    copy.extend_from_slice(data);
+    (copy, start)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::{ALIGNMENT, Inputs, aligned};
+    use crate::tensor::{DataType, Tensor};
+
+    #[test]
+    fn inputs_are_aligned_and_those_that_are_so_are_not_copied() {
+        let body = Bytes::from_iter(0..100);
+        let mut same = 0;
+        for from in 0..2 * ALIGNMENT {
+            let data = body.slice(from..from + 40);
+            let (copy, start) = aligned(&data);
+            assert_eq!(copy[start..], data);
+            let tensor = Tensor::new(DataType::F32, vec![10], data).unwrap();
+            let inputs = Inputs::new(&[("a", &tensor), ("b", &tensor)]).unwrap();
+            for raw in &inputs.raw {
+                assert_eq!(raw.data.align_offset(ALIGNMENT), 0, "{from}");
+                same += usize::from(raw.data.cast_const() == tensor.data().as_ptr());
+            }
+        }
+        assert_eq!(same, 4);
+        let nothing = Tensor::new(DataType::F32, vec![0], Bytes::new()).unwrap();
+        let inputs = Inputs::new(&[("a", &nothing)]).unwrap();
+        assert!(!inputs.raw[0].data.is_null());
     }
 }

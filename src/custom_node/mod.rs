@@ -24,5 +24,9 @@ pub use library::Library;
 pub use node::{Node, alive};
 pub use outputs::output;
 
+/// Stack of the threads that run nodes, in bytes: that of the threads that most systems give to a program,
+/// and of those of the C++ server, for which the nodes were written. A node that needs more ends the process.
+pub const STACK_BYTES: usize = 8 << 20;
+
 /// The header that nodes are compiled with.
 pub const HEADER: &str = include_str!("custom_node_interface.h");

@@ -235,7 +235,7 @@ fn nested(field: u8, depth: usize) -> Vec<u8> {
     message
 }
 
-/// The stack of a thread of tests is that of a worker of the server.
+/// The stack of a thread of tests is no larger than that of a worker of the server.
 #[test]
 fn no_target_recurses_without_bound() {
     let patterns: [&[u8]; 22] = [

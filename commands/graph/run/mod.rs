@@ -14,6 +14,7 @@ use std::{
 
 use ovms::{
     client::Request,
+    custom_node,
     graph::{Env, GENERATOR_NODE, GraphObserver, GraphPlan, GraphResponse, GraphSource},
     metrics::GraphCall,
     python,
@@ -145,6 +146,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         .watch
         .then(|| Arc::new(GraphSource::of(&config.graphs[0])));
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(custom_node::STACK_BYTES)
         .enable_all()
         .build()?;
     let mut stops = Stops::new(&runtime)?;

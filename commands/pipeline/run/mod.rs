@@ -14,6 +14,7 @@ use std::{
 use ovms::{
     client::{ClientResponse, ModelMetadata, TensorMetadata},
     config::{self, FileConfig, NodeKind, PipelineConfig},
+    custom_node,
     engine::Servable,
     error::chain,
     model::Loaded,
@@ -126,6 +127,7 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let inputs = infer::inputs(args.inputs, args.images)?;
     let (name, config) = read(&config_of(args.config), args.name, args.python_environment)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(custom_node::STACK_BYTES)
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {

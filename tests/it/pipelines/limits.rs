@@ -21,6 +21,30 @@ pub(super) fn add(config: &mut Config) {
     let node = [dl("n", "dummy", X, "a=y")];
     config.pipeline("itself", "x", &node, "out=n.y x=request.x");
     config.pipeline("counted", "x", &node, "out=n.y");
+    let deep = custom(
+        "c",
+        "shaped",
+        &json!({"stack": "6000"}),
+        "in=request.x",
+        "out=y",
+    );
+    config.pipeline("deep", "x", &[deep], "out=c.y");
+}
+
+#[test]
+fn custom_nodes_have_the_stack_of_other_servers() {
+    let client = Grpc::connect(&SHARED.server);
+    assert_eq!(infer(&client, ten("deep", 1.0)), "out [1,10] 1");
+    let config = SHARED.beside("config.json");
+    for words in [&["run", "--zeros"][..], &["check"]] {
+        let mut command = cli::command();
+        command
+            .args(["pipeline", words[0]])
+            .arg(&config)
+            .arg("deep");
+        let done = cli::run(command.args(&words[1..]));
+        assert_eq!(done.code, Some(0), "{words:?}: {}", done.stderr);
+    }
 }
 
 #[test]
