@@ -4,7 +4,10 @@
 use std::fmt;
 
 use super::{adapt::Adapter, sources::TensorSource};
-use crate::{config::NodeKind, servable::ServableInfo};
+use crate::{
+    config::NodeKind,
+    servable::{ServableInfo, TensorInfo},
+};
 
 /// A pipeline that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +57,17 @@ impl PipelinePlan {
                 version,
             }) => Some((output.name.as_str(), model_name.as_str(), *version)),
             _ => None,
+        })
+    }
+
+    /// Goes through the outputs of the pipeline that a node declares: a model, or a custom node of a library.
+    /// The others, from the request or a Python node, may be any tensor.
+    pub fn declared_outputs(&self) -> impl Iterator<Item = &TensorInfo> {
+        let inputs = &self.nodes[self.exit()].inputs;
+        self.info.outputs.iter().filter(|output| {
+            let input = &inputs[output.port];
+            let source = &self.nodes[input.source].outputs[input.output];
+            source.tensor.is_some()
         })
     }
 

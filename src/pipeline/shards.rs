@@ -59,7 +59,7 @@ impl Splitter<'_> {
             let place = || format!("Node: {node} output: {output}");
             if tensor.dtype() == DataType::String {
                 let text = "Demultiplication is not supported for string precision";
-                return Err(Error::internal(format!("{text} - {}", place())));
+                return Err(Error::new(kind, format!("{text} - {}", place())));
             }
             let Some(actual) = first.filter(|_| tensor.shape().len() >= rank) else {
                 let shape = ShapeText(tensor.shape());

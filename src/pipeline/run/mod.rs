@@ -148,7 +148,7 @@ impl PipelineDefinition {
             exit: None,
         };
         let tensors = driver.drive(jobs).await?;
-        for output in &plan.info.outputs {
+        for output in plan.declared_outputs() {
             fit::output(output, &tensors[output.port])
                 .map_err(|error| of_node(error, &plan.nodes[plan.exit()].name, ""))?;
         }

@@ -97,7 +97,7 @@ impl Shared {
         };
         let (outputs, started, ended) = match (&self.definition.works[id], &self.used.models[id]) {
             (Work::Custom(custom, gate, _), _) => {
-                validate_open(plan, node, &tensors)?;
+                validate_given(node, &tensors)?;
                 run_custom(custom, gate, node, tensors).await?
             }
             (Work::Python(python, _), _) => {
@@ -151,13 +151,12 @@ impl Shared {
     }
 }
 
-/// Validates what Python nodes gave to a custom node, which the check could not do.
-fn validate_open(plan: &PipelinePlan, node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
+/// Validates what a custom node is given by what it declares: other custom nodes, and gathering, give what
+/// the check could not know. What comes as the client sent it has been validated with the request.
+fn validate_given(node: &PipelinePlanNode, tensors: &[Tensor]) -> Result<()> {
     for (input, tensor) in node.inputs.iter().zip(tensors) {
-        let source = &plan.nodes[input.source];
-        let is_open =
-            input.source != PipelinePlan::ENTRY && source.outputs[input.output].tensor.is_none();
-        if let Some(expected) = input.tensor.as_ref().filter(|_| is_open) {
+        let is_sent = input.source == PipelinePlan::ENTRY && node.gathers.is_empty();
+        if let Some(expected) = input.tensor.as_ref().filter(|_| !is_sent) {
             fit::input(&node.name, expected, tensor)?;
         }
     }

@@ -89,6 +89,13 @@ fn clients_get_the_text_they_know_and_what_differs() {
     assert_eq!(error.message(), chain(&error), "once");
     let abort = count(Count::Dynamic, true, &[numbers(&[10_001], 0)]).unwrap_err();
     assert_eq!(abort.kind(), ErrorKind::InvalidArgument);
+    for (entry, kind) in [
+        (true, ErrorKind::InvalidArgument),
+        (false, ErrorKind::Internal),
+    ] {
+        let refused = count(Count::Dynamic, entry, &[text(&[2])]).unwrap_err();
+        assert_eq!(refused.kind(), kind);
+    }
     let abort = count(Count::Dynamic, true, &[numbers(&[0, 1], 0)]).unwrap_err();
     assert_eq!(
         (abort.kind().grpc(), abort.kind().http()),

@@ -110,8 +110,17 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
             500,
             "Internal server error - Node: response",
         ),
+        (
+            "other_than_declared_with_an_open_type",
+            json!({"out": "1,10", "out_type": "0", "give": "1,9", "give_type": "1"}),
+            500,
+            "Internal server error - Node: response",
+        ),
     ];
     let after = [dl("a", "dummy", "b=bad.y", "a=y")];
+    let custom_after = [custom("a", "shaped", &json!({}), "in=bad.y", "out=y")];
+    let behind = |name: &str| format!("{name}_for_custom");
+    let mut opened_more = 0;
     for (name, params, status, _) in &rows {
         let mut params = params.clone();
         params["log"] = json!(log);
@@ -120,6 +129,10 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
             _ => (&[][..], "out=bad.y"),
         };
         both(&mut config, name, &params, consumer, output);
+        if *status == 400 {
+            both(&mut config, &behind(name), &params, &custom_after, output);
+            opened_more += 2;
+        }
     }
 
     let mut server = config.serve();
@@ -135,12 +148,18 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
         let part = client.refused(ten(&format!("{name}_in_parts"), 0.0));
         let shards: &[&str] = match *name {
             "fails" => &["; shard: split_1"],
-            "other_than_declared" => &[""],
+            _ if name.starts_with("other_than_declared") => &[""],
             // Where all do it wrong, any of them may be the first.
             _ => &["; shard: split_0", "; shard: split_1", "; shard: split_2"],
         };
         let is_named = |shard: &&str| part == format!("{code}: {text}{shard}");
         assert!(shards.iter().any(is_named), "{name}: {part}");
+        if *number == 400 {
+            // Other custom nodes do not get it either.
+            let refused = client.refused(ten(&behind(name), 1.0));
+            let text = text.replace("input: b", "input: in");
+            assert_eq!(refused, format!("{code}: {text}"));
+        }
         assert_eq!(status(&server, name), "AVAILABLE OK");
     }
     // They go on serving.
@@ -155,7 +174,7 @@ fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     assert!(ended.success(), "{ended}");
     // Every handle is closed once, with all its buffers back.
     let opened = lines(&log, "I");
-    assert_eq!(opened.len(), 2 * rows.len());
+    assert_eq!(opened.len(), 2 * rows.len() + opened_more);
     assert_eq!(lines(&log, "D"), vec!["D 0"; opened.len()]);
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::shared::SHARED;
 use crate::support::{
     grpc::{Grpc, to_floats},
-    pipelines::{Config, custom, dl, infer, ten, with},
+    pipelines::{Config, custom, dl, infer, request, ten, with},
 };
 
 const X: &str = "in=request.x";
@@ -44,6 +44,39 @@ pub(super) fn add(config: &mut Config) {
         source = name;
     }
     config.pipeline("closed", "x", &nodes, "out=g0.y");
+    // Three parts, of as many as there are.
+    let takes = |source: &str| {
+        let (params, input) = (json!({"in": "3,1,10"}), format!("in={source}"));
+        let node = custom("g", "shaped", &params, &input, "out=y");
+        with(node, "gather_from_node", "request")
+    };
+    let each = dl("a", "dummy", "b=request.x", "a=y");
+    for (name, nodes) in [
+        ("three", vec![takes("request.x")]),
+        ("three_of_a_model", vec![each, takes("a.y")]),
+    ] {
+        config.pipeline(name, "x", &nodes, "out=g.y")["demultiply_count"] = json!(-1);
+    }
+}
+
+#[test]
+fn a_custom_node_gathers_as_many_parts_as_it_declares() {
+    let client = Grpc::connect(&SHARED.server);
+    for (name, first) in [("three", 0), ("three_of_a_model", 1)] {
+        let parts = |count: usize| {
+            let shape = [i64::try_from(count).unwrap(), 1, 10];
+            infer(
+                &client,
+                request(name, &[("x", &shape, &vec![0.0; 10 * count])]),
+            )
+        };
+        assert_eq!(parts(3), format!("out [1,10] {first}"));
+        assert_eq!(
+            parts(2),
+            "InvalidArgument: Invalid input batch size - Node: g input: in Invalid batch size - \
+             Expected: 3; Actual: 2"
+        );
+    }
 }
 
 #[test]
