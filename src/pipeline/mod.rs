@@ -35,7 +35,7 @@ mod sources;
 mod trace;
 
 pub use adapt::Adapter;
-pub use check::{CheckedPipeline, check, survey};
+pub use check::{CheckedPipeline, check, name_taken, survey};
 pub use definition::{CustomNode, PipelineDefinition, PipelineLimits};
 pub use diagram::diagram;
 pub use flow::{NodeJob, RequestFlow};

@@ -32,6 +32,10 @@ pub(super) struct Finds {
 
 /// Checks a pipeline, which runs code of its custom nodes: not on an async worker, and not for ever.
 pub(super) async fn check(config: &PipelineConfig, facts: Facts, limit: Duration) -> Checked {
+    if facts.is_taken {
+        // Nothing else of it is looked at, as it does not serve.
+        return (Err(pipeline::name_taken(config).into()), Finds::default());
+    }
     let (pipeline, load) = (config.clone(), facts.load.clone());
     let work = task::blocking("check pipeline", move || {
         let facts = facts.of_pipeline(&pipeline);

@@ -93,8 +93,8 @@ impl Kept {
 /// The models and libraries of the moment.
 #[derive(Default)]
 pub(super) struct Facts {
-    /// The name of the pipeline, if a model has it.
-    pub(super) taken: Option<String>,
+    /// Indicates that a model has the name of the pipeline. Then there is nothing else.
+    pub(super) is_taken: bool,
     pub(super) models: Arc<BTreeMap<String, Arc<Model>>>,
     pub(super) libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
@@ -220,8 +220,8 @@ impl Facts {
 }
 
 impl Sources for Facts {
-    fn name_taken(&self, name: &str) -> bool {
-        self.taken.as_deref() == Some(name)
+    fn name_taken(&self, _name: &str) -> bool {
+        self.is_taken
     }
 
     fn model(&self, name: &str, version: Option<i64>) -> Result<ModelFacts, MissingModel> {

@@ -229,7 +229,7 @@ impl Pipelines {
                 known.libraries = libraries;
             }
             let facts = Facts {
-                taken: Some(name),
+                is_taken: true,
                 ..Facts::default()
             };
             let due = Due {

@@ -75,6 +75,14 @@ pub fn survey(config: &PipelineConfig, sources: &impl Sources) -> Diagnostics {
     check(config, sources).map_or_else(|found| found, of_warnings)
 }
 
+/// Returns the error of a pipeline with the name of another servable.
+pub fn name_taken(config: &PipelineConfig) -> Diagnostic {
+    let found = format!("the name `{}`, which a model or graph has", config.name);
+    Diagnostic::error(rules::NAME_TAKEN, (found, "a name of its own"))
+        .at(config.places.of("name").clone())
+        .hint("rename the pipeline")
+}
+
 impl Draft<'_> {
     /// Returns whether one of some rules is broken.
     fn breaks(&self, rules: &[Rule]) -> bool {
@@ -84,12 +92,8 @@ impl Draft<'_> {
 
     /// Rule 1.
     fn name(&mut self, sources: &impl Sources) {
-        let name = &self.config.name;
-        if sources.name_taken(name) {
-            let found = format!("the name `{name}`, which a model or graph has");
-            let error = Diagnostic::error(rules::NAME_TAKEN, (found, "a name of its own"));
-            let error = error.at(self.config.places.of("name").clone());
-            self.found.errors.push(error.hint("rename the pipeline"));
+        if sources.name_taken(&self.config.name) {
+            self.found.errors.push(name_taken(self.config));
         }
     }
 
