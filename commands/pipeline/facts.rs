@@ -284,10 +284,9 @@ impl<'a> ConfigurationFacts<'a> {
 }
 
 impl ConfigurationFacts<'_> {
-    /// Returns the file of a library. Of two with one name the later one counts, as if the file had
-    /// been changed to it.
+    /// Returns the file of a library.
     pub(crate) fn path(&self, library: &str) -> Option<&Path> {
-        let mut known = self.file.custom_node_libraries.iter().rev();
+        let mut known = self.file.custom_node_libraries.iter();
         let config = known.find(|known| known.name == library)?;
         Some(&config.base_path)
     }

@@ -135,7 +135,9 @@ impl Version {
             let started = Instant::now();
             // Whatever happens, the next one that fails may be replaced.
             let load = AssertUnwindSafe(version.load_in_place_of(&spoilt)).catch_unwind();
-            let outcome = load.await.unwrap_or_else(|_| Err("a bug: it panicked".into()));
+            let outcome = load
+                .await
+                .unwrap_or_else(|_| Err("a bug: it panicked".into()));
             let pause = spoilt.spec.options.recovery_interval;
             let pause = pause.max(started.elapsed() * REST);
             if let Err(reason) = &outcome {

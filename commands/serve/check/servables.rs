@@ -188,13 +188,9 @@ impl Report {
     /// Opens the libraries of custom nodes, and imports unused handlers among them: used ones are
     /// imported with their nodes.
     fn libraries(&mut self, file: &FileConfig, path: &str, facts: &ConfigurationFacts<'_>) {
-        let mut seen = BTreeSet::new();
-        let names = file.custom_node_libraries.iter().map(|it| &it.name);
-        for name in names.filter(|name| seen.insert(*name)) {
-            // Of two with one name the later one counts.
-            let Some(library) = facts.path(name) else {
-                continue;
-            };
+        let libraries = file.custom_node_libraries.iter();
+        for (library, place) in libraries.zip(&file.library_places) {
+            let (name, library) = (&library.name, &*library.base_path);
             let watched = self.limit.of_pipelines(format!("the library `{name}`"));
             let opened = match is_handler(library) {
                 true if is_used(file, name) => Ok(()),
@@ -210,10 +206,7 @@ impl Report {
                 facts.report(Reported::Library(name.clone()));
                 let text = format!("library `{name}`: {reason}");
                 let mut found = Diagnostic::new(Severity::Error, text);
-                // Of two with one name the later one counts.
-                let mut libraries = file.custom_node_libraries.iter().zip(&file.library_places);
-                let counts = libraries.rfind(|(library, _)| library.name == *name);
-                found.place = counts.map(|(_, place)| place.clone());
+                found.place = Some(place.clone());
                 self.record(ServeFinding::in_file(path, found));
             }
         }

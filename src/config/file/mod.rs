@@ -64,7 +64,7 @@ pub struct FileConfig {
     pub base_paths: Vec<BasePath>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
-    /// The libraries of custom nodes.
+    /// The libraries of custom nodes, each name once.
     pub custom_node_libraries: Vec<LibraryConfig>,
     /// Positions of their entries.
     pub library_places: Vec<FilePosition>,

@@ -1,6 +1,9 @@
 //! The short lists of the file: libraries of custom nodes, custom loaders, and `monitoring`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::{Path, PathBuf},
+};
 
 use jsonc_parser::ast::Value;
 
@@ -34,7 +37,8 @@ pub(super) fn resolve(folder: &Path, path: &str) -> PathBuf {
     folder.join(path)
 }
 
-/// Reads `custom_node_library_config_list`, with the position of each.
+/// Reads `custom_node_library_config_list`, with the position of each. Of several with one name the last one
+/// counts, as if the file had been changed to it.
 pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<(LibraryConfig, FilePosition)> {
     let entries = node.list("libraries").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
@@ -46,9 +50,29 @@ pub(super) fn libraries(node: &Node<'_>, folder: &Path) -> Vec<(LibraryConfig, F
             name: name?.to_owned(),
             base_path: resolve(folder, base_path.and_then(Node::text)?),
         };
-        Some((library, place?))
+        Some((entry, (library, place?)))
     });
-    entries.collect()
+    let mut libraries: Vec<(LibraryConfig, FilePosition)> = Vec::new();
+    let mut known = HashMap::new();
+    for (entry, library) in entries {
+        match known.entry(library.0.name.clone()) {
+            Entry::Vacant(free) => {
+                free.insert((libraries.len(), false));
+                libraries.push(library);
+            }
+            Entry::Occupied(mut taken) => {
+                let (index, is_reported) = taken.get_mut();
+                if !std::mem::replace(is_reported, true) {
+                    let name = &library.0.name;
+                    entry.warn(format!(
+                        "the library `{name}` is listed more than once; the last one is used"
+                    ));
+                }
+                libraries[*index] = library;
+            }
+        }
+    }
+    libraries
 }
 
 /// Reads `custom_loader_config_list`, of which nothing is opened.

@@ -201,6 +201,27 @@ fn of_two_pipelines_with_one_name_the_first_counts() {
 }
 
 #[test]
+fn of_several_libraries_with_one_name_the_last_counts() {
+    let text = r#"{"model_config_list": [], "custom_node_library_config_list": [
+        {"name": "a", "base_path": "1.so"},
+        {"name": "b", "base_path": "2.so"},
+        {"name": "a", "base_path": "3.so"},
+        {"name": "a", "base_path": "4.so"}]}"#;
+    let config = read(text).unwrap();
+    let libraries = config.custom_node_libraries.iter();
+    let libraries: Vec<String> = libraries
+        .zip(&config.library_places)
+        .map(|(it, place)| format!("{}: {} at {place}", it.name, it.base_path.display()))
+        .collect();
+    insta::assert_snapshot!(libraries.join("\n"), @"
+    a: /models/4.so at 5:36 custom_node_library_config_list[3].base_path
+    b: /models/2.so at 3:36 custom_node_library_config_list[1].base_path
+    ");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @"4:9 custom_node_library_config_list[2]: the library `a` is listed more than once; the last one is used");
+}
+
+#[test]
 fn of_a_key_that_is_given_twice_the_last_value_counts() {
     let config = read(
         r#"{"model_config_list": [{}], "model_config_list": [
