@@ -4,7 +4,7 @@ pub(crate) mod check;
 mod new;
 mod run;
 mod show;
-mod source;
+pub(crate) mod source;
 mod stubs;
 
 use std::{

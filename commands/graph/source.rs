@@ -244,12 +244,35 @@ fn named(path: &Path) -> String {
 
 /// Reads the models that graphs define in their `subconfig.json`, except those of one graph: any
 /// servable may use them. Files that cannot be read are skipped.
-pub(super) fn models_of_graphs(file: &FileConfig, but: Option<&str>) -> Vec<ModelEntry> {
+pub(super) fn models_of_graphs(
+    file: &FileConfig,
+    but: Option<&str>,
+    defaults: &Defaults,
+) -> Vec<ModelEntry> {
     let graphs = file.graphs.iter();
     let others = graphs.filter(|graph| but.is_none_or(|but| graph.name != but));
     let read = others.filter_map(|graph| {
-        let read = config::read_subconfig(&graph.subconfig, &Defaults::default());
+        let read = config::read_subconfig(&graph.subconfig, defaults);
         Some(read.ok()??.models)
     });
     read.flatten().collect()
+}
+
+/// Adds the models that graphs define in their `subconfig.json` to those of the file, as the server does: a
+/// name that is taken stays with who has it.
+pub(crate) fn add_models_of_graphs(file: &mut FileConfig, defaults: &Defaults) {
+    for entry in models_of_graphs(file, None, defaults) {
+        if !has(file, entry.name()) {
+            file.models.push(entry);
+        }
+    }
+}
+
+/// Returns whether a servable of a file has a name.
+pub(crate) fn has(file: &FileConfig, name: &str) -> bool {
+    let models = file.models.iter().map(ModelEntry::name);
+    let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
+    let graphs = file.graphs.iter().map(|graph| &*graph.name);
+    let mut names = models.chain(pipelines).chain(graphs);
+    names.any(|other| other == name)
 }

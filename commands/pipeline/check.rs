@@ -22,6 +22,7 @@ use crate::{
     },
     completions::names,
     error::{Failure, FailureKind, unless_unread},
+    graph::source::add_models_of_graphs,
     infer,
     serve::hints,
     stdout_guard::StdoutGuard,
@@ -85,7 +86,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
         flags: Arc::new(flags),
         ..Defaults::default()
     };
-    let file = match config::read(path, &defaults) {
+    let mut file = match config::read(path, &defaults) {
         Ok(file) => file,
         Err(error) => {
             if args.output.is_json() {
@@ -104,6 +105,7 @@ pub(super) fn run(args: PipelineCheckArgs) -> Result<(), Failure> {
         }
         return Err(failure);
     }
+    add_models_of_graphs(&mut file, &defaults);
     let mut facts = ConfigurationFacts::new(&file);
     facts.runs_custom_nodes = !args.no_custom_nodes;
     facts.environment = args.python_environment;

@@ -10,8 +10,8 @@ use ovms::{
 
 use super::{config_of, facts::ConfigurationFacts, missing, refused};
 use crate::{
-    completions::names, diagrams::DiagramArgs, error::Failure, serve::hints,
-    stdout_guard::StdoutGuard,
+    completions::names, diagrams::DiagramArgs, error::Failure, graph::source::add_models_of_graphs,
+    serve::hints, stdout_guard::StdoutGuard,
 };
 
 const AFTER_HELP: &str = "\
@@ -69,8 +69,10 @@ pub(super) fn run(args: PipelineShowArgs) -> Result<(), Failure> {
         config: config_of(args.config),
         ..args
     };
-    let file = config::read(&args.config, &Defaults::default())
-        .map_err(|error| hints::explain(&error, "CONFIG"))?;
+    let defaults = Defaults::default();
+    let mut file =
+        config::read(&args.config, &defaults).map_err(|error| hints::explain(&error, "CONFIG"))?;
+    add_models_of_graphs(&mut file, &defaults);
     let pipelines = chosen(&file, &args)?;
     let style = args.output.style();
     // Libraries may write to stdout.

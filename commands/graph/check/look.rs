@@ -375,7 +375,8 @@ fn session(
         }
     };
     let has_own = own.is_some();
-    let others = file.map(|file| source::models_of_graphs(file, Some(&graph.name)));
+    let others =
+        file.map(|file| source::models_of_graphs(file, Some(&graph.name), &Defaults::default()));
     let models = own
         .iter()
         .flat_map(|own| &own.models)

@@ -80,7 +80,7 @@ fn look(name: &str, config: &Path) -> Result<Ports, String> {
         return Err(text.to_owned());
     }
     let mut file = config::read(config, &Defaults::default()).map_err(|error| error.to_string())?;
-    let of_graphs = models_of_graphs(&file, None);
+    let of_graphs = models_of_graphs(&file, None, &Defaults::default());
     file.models.extend(of_graphs);
     let facts = ConfigurationFacts::new(&file);
     match facts.model(name, None) {

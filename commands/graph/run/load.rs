@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ovms::{
     client::{ModelMetadata, TensorMetadata},
-    config::{FileConfig, GraphConfig, ModelEntry},
+    config::{Defaults, FileConfig, GraphConfig, ModelEntry},
     engine::Servable,
     graph::{GraphDefinition, GraphPlan, GraphPort},
     tensor::PartialShape,
@@ -91,7 +91,7 @@ impl LocalGraph {
 
 /// Removes all entries from a file that a graph does not use.
 fn used(mut config: FileConfig, graph: &GraphConfig) -> FileConfig {
-    let own = source::models_of_graphs(&config, Some(&graph.name));
+    let own = source::models_of_graphs(&config, Some(&graph.name), &Defaults::default());
     config.models.extend(own);
     let spec = show::spec(graph);
     let nodes = spec.iter().flat_map(|spec| &spec.nodes);

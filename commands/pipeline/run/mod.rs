@@ -34,7 +34,7 @@ use super::{config_of, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind, unless_unread},
-    graph,
+    graph::{self, source::add_models_of_graphs},
     infer::{self, ImageArgs, InputArgs, RankingArgs},
     local::{self, LocalServable},
     serve::hints,
@@ -212,8 +212,9 @@ fn read(
     name: Option<String>,
     environment: Option<PathBuf>,
 ) -> Result<(String, FileConfig), Failure> {
-    let config = config::read(path, &local::defaults());
-    let mut config = config.map_err(|error| hints::explain(&error, "CONFIG"))?;
+    let defaults = local::defaults();
+    let mut config =
+        config::read(path, &defaults).map_err(|error| hints::explain(&error, "CONFIG"))?;
     let name = name.map_or_else(|| only(path, &config), Ok)?;
     if let Some(refused) = config.refused.iter().find(|refused| refused.name == name) {
         let text = format!("{}:{}: {}", path.display(), refused.place, refused.reason);
@@ -225,6 +226,7 @@ fn read(
         let known: Vec<&str> = known.collect();
         return Err(unknown(FailureKind::Usage, "pipeline", path, &name, &known));
     };
+    add_models_of_graphs(&mut config, &defaults);
     keep_used(&mut config, pipeline);
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();

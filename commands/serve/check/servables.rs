@@ -8,8 +8,7 @@ use std::{
 
 use ovms::{
     config::{
-        self, Defaults, FileConfig, FileError, ModelConfig, ModelEntry, NodeKind, PipelineConfig,
-        VersionPolicy,
+        self, Defaults, FileConfig, FileError, ModelConfig, NodeKind, PipelineConfig, VersionPolicy,
     },
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
     engine::reload::{contradicted_triton_settings, ignored_triton_settings},
@@ -55,14 +54,7 @@ impl Report {
             }
             for entry in own.models {
                 let name = entry.name();
-                let models = with_more.models.iter().map(ModelEntry::name);
-                let pipelines = file.pipelines.iter().map(|pipeline| &*pipeline.name);
-                let graphs = file.graphs.iter().map(|graph| &*graph.name);
-                if models
-                    .chain(pipelines)
-                    .chain(graphs)
-                    .any(|other| other == name)
-                {
+                if graph::source::has(&with_more, name) {
                     let text = format!(
                         "{shown}: the model `{name}` is skipped, since its name is taken; the first one is used"
                     );
