@@ -96,6 +96,8 @@ pub(super) struct Facts {
     /// Indicates that a model has the name of the pipeline. Then there is nothing else.
     pub(super) is_taken: bool,
     pub(super) models: Arc<BTreeMap<String, Arc<Model>>>,
+    /// Why models of the file are refused, by name.
+    pub(super) refused: Arc<BTreeMap<String, String>>,
     pub(super) libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
     pub(super) kept: BTreeMap<String, Kept>,
@@ -230,8 +232,14 @@ impl Sources for Facts {
             let serving = models.filter(|model| model.version(None).is_ok());
             serving.map(|model| model.name().to_owned()).collect()
         };
-        let Some(model) = self.models.get(name) else {
-            return Err(MissingModel::Unknown(serving()));
+        let refused = self.refused.get(name);
+        // One that serves goes on though its entry is refused by now.
+        let goes_on = |model: &&Arc<Model>| refused.is_none() || model.version(None).is_ok();
+        let Some(model) = self.models.get(name).filter(goes_on) else {
+            return Err(match refused {
+                Some(reason) => MissingModel::NotAvailable(reason.clone()),
+                None => MissingModel::Unknown(serving()),
+            });
         };
         let Ok(found) = model.version(version) else {
             let versions = model.versions();

@@ -16,7 +16,7 @@ use super::{
     serving::{Basis, Before, Left},
 };
 use crate::{
-    config::{EntryError, FileConfig, NodeKind, PipelineConfig},
+    config::{EntryError, FileConfig, ModelEntry, NodeKind, PipelineConfig},
     engine::{registry::Registry, servable::Servable},
     metrics::Metrics,
     model::{Model, Phase, PhaseEvent},
@@ -147,10 +147,11 @@ impl Pipelines {
             .open(listed, why, self.limits.custom_load)
             .await;
         let models = Arc::new(models);
+        let refused = Arc::new(refused(config));
         let limit = self.limits.custom_load;
         let mut new = Vec::new();
         for listed in self.listed(config) {
-            let Some((due, facts, before)) = self.due(listed, &models, why) else {
+            let Some((due, facts, before)) = self.due(listed, &models, &refused, why) else {
                 continue;
             };
             new.push(Arc::downgrade(&due.number));
@@ -215,6 +216,7 @@ impl Pipelines {
         &mut self,
         config: PipelineConfig,
         models: &Arc<BTreeMap<String, Arc<Model>>>,
+        refused: &Arc<BTreeMap<String, String>>,
         why: PassReason,
     ) -> Option<(Due, Facts, Before)> {
         let name = config.name.clone();
@@ -273,6 +275,7 @@ impl Pipelines {
         let reporter = Arc::clone(known.pipeline.reporter());
         let facts = |libraries| Facts {
             models: Arc::clone(models),
+            refused: Arc::clone(refused),
             libraries,
             kept: custom.clone(),
             custom_runs,
@@ -372,6 +375,15 @@ impl Known {
         drop_elsewhere(old);
         self.serving = Some(serving);
     }
+}
+
+/// Returns why models of a file are refused, by name.
+fn refused(config: &FileConfig) -> BTreeMap<String, String> {
+    let entries = config.models.iter().filter_map(|entry| match entry {
+        ModelEntry::Refused(refused) => Some((refused.name.clone(), refused.reason.to_string())),
+        ModelEntry::Model(_) => None,
+    });
+    entries.collect()
 }
 
 /// Returns whether a node runs a model.
