@@ -136,7 +136,7 @@ fn settled(engine: &Engine) -> u64 {
 }
 
 /// Returns the failure of a servable that cannot run.
-fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
+pub(crate) fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
     let failure = Failure::failed(format!("the {kind} `{name}` cannot run"));
     let lines = errors.iter().flat_map(|error| match error {
         ReloadError::Pipeline { errors, .. } => {

@@ -15,12 +15,12 @@ use ovms::{
     client::{ClientResponse, ModelMetadata, TensorMetadata},
     config::{self, FileConfig, NodeKind, PipelineConfig},
     custom_node,
-    engine::Servable,
+    engine::{Servable, reload::ReloadError},
     error::chain,
     model::Loaded,
     pipeline::{
         DecodingTrace, NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path,
-        python::is_handler,
+        python::is_handler, survey,
     },
     servable::TensorInfo,
     tensor::{DataType, TensorMap},
@@ -30,7 +30,7 @@ use self::{
     ranking::{RankedResponse, ResponseRanking},
     usage::{CoreUsage, CoreWatch},
 };
-use super::{config_of, refused, unknown};
+use super::{config_of, facts::ConfigurationFacts, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind, unless_unread},
@@ -227,6 +227,7 @@ fn read(
         return Err(unknown(FailureKind::Usage, "pipeline", path, &name, &known));
     };
     add_models_of_graphs(&mut config, &defaults);
+    check_names(&config, &pipeline)?;
     keep_used(&mut config, pipeline);
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();
@@ -305,6 +306,20 @@ impl LocalPipeline {
         let version = self.engine.model(name).ok()?.version(version).ok()?;
         version.loaded().ok()
     }
+}
+
+/// Checks what the file alone says of a pipeline. Only here are the names there that those of its nodes may be meant
+/// to be.
+fn check_names(config: &FileConfig, pipeline: &PipelineConfig) -> Result<(), Failure> {
+    let mut facts = ConfigurationFacts::new(config);
+    (facts.reads_models, facts.runs_custom_nodes) = (false, false);
+    let errors = Box::new(survey(pipeline, &facts));
+    if errors.errors.is_empty() {
+        return Ok(());
+    }
+    let name = pipeline.name.clone();
+    let error = ReloadError::Pipeline { name, errors };
+    Err(local::refused("pipeline", &pipeline.name, &[error]))
 }
 
 /// Removes all entries from a file that a pipeline does not use.
