@@ -94,6 +94,11 @@ impl Servable {
         }
     }
 
+    /// Returns whether the version of a call matters: pipelines and graphs take any, which need be no number.
+    pub fn heeds_version(&self) -> bool {
+        matches!(self, Self::Model(_))
+    }
+
     /// Returns the versions that serve, the lowest first.
     pub fn available(&self) -> Vec<i64> {
         let parts = self.parts().into_iter();

@@ -223,7 +223,11 @@ impl Each {
             let infer = async move {
                 let place = Arc::clone(&arrival);
                 let mut infer = pin!(async move {
-                    let find = engine.find(&name, version?, origin);
+                    let version = version.or_else(|error| match engine.servable(&name) {
+                        Ok(servable) if !servable.heeds_version() => Ok(None),
+                        _ => Err(error),
+                    })?;
+                    let find = engine.find(&name, version, origin);
                     let target = place.finds(&name, find).await?.arrived(place);
                     target.sent_by(&sender).infer(request).await
                 });

@@ -38,6 +38,9 @@ pub(super) fn not_allowed(allow: &'static str) -> Response {
     ([(header::ALLOW, allow)], error).into_response()
 }
 
+/// A number that no version has: folders of versions are named by digits.
+pub(super) const NO_NUMBER: i64 = -1;
+
 /// Reads a version of a path; `Ok(None)` is the default version.
 pub(super) fn version(text: &str) -> Result<Option<i64>> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -46,11 +49,8 @@ pub(super) fn version(text: &str) -> Result<Option<i64>> {
     match text.parse::<i64>() {
         Ok(0) => Ok(None),
         Ok(number) => Ok(Some(number)),
-        // All digits and no i64: a number that no version has.
-        Err(_) => Err(Error::new(
-            ErrorKind::NotFound,
-            "Model with requested version is not found",
-        )),
+        // All digits and no i64. The look-up refuses it, as pipelines and graphs take any version.
+        Err(_) => Ok(Some(NO_NUMBER)),
     }
 }
 

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::regions::{self, RegionReader};
 use crate::{
     budget::Budget,
-    engine::Servable,
     error::{Error, Result},
     frontends::{
         deadline,
@@ -140,14 +139,14 @@ pub(super) fn version(text: &str) -> Result<Option<i64>> {
     }
 }
 
-/// Returns the version of a call that was read; graphs do not heed any, so that theirs may be anything.
+/// Returns the version of a call that was read; that of what heeds none may be anything.
 pub(super) fn version_for(
     engine: &Access,
     name: &str,
     read: Result<Option<i64>>,
 ) -> Result<Option<i64>> {
     read.or_else(|error| match engine.visible(name) {
-        Ok(Servable::Graph(_)) => Ok(None),
+        Ok(servable) if !servable.heeds_version() => Ok(None),
         _ => Err(error),
     })
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     budget::Budget,
-    frontends::{cross_origin::is_management, kserve::fuzz::check_json, weight},
+    frontends::{cross_origin::is_management, kserve::fuzz::check_json, routes::NO_NUMBER, weight},
     fuzzing::{
         BUDGET, check_charge, check_decoded, check_error, check_request, check_tensors, choice,
         servable, servable_of_one,
@@ -102,5 +102,6 @@ pub(crate) fn paths(data: &[u8]) {
 fn check_names(path: &str, names: &rest::Names) {
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     assert!(!names.model.is_empty() && decoded.contains(&names.model));
-    assert!(names.version.is_none_or(|version| version > 0));
+    let is_read = |version| version > 0 || version == NO_NUMBER;
+    assert!(names.version.is_none_or(is_read));
 }

@@ -364,7 +364,7 @@ pub(super) struct Names {
 ///
 /// # Errors
 ///
-/// Fails if it is none of the protocol's, or names a version that no model can have.
+/// Fails if it is none of the protocol's.
 pub(super) fn parse(path: &str) -> Result<Call> {
     let mut shortened = path.chars();
     shortened.next();
@@ -447,6 +447,7 @@ fn sequence_id(id: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Call, MAX_SEQUENCES, Names, USUAL_SEQUENCES, limit, parse};
+    use crate::frontends::routes::NO_NUMBER;
 
     fn names(model: &str, version: Option<i64>) -> Names {
         Names {
@@ -502,6 +503,10 @@ mod tests {
             (
                 "//v1/models/m/versions/2/sequences/18446744073709551615",
                 Call::Sequence(names("m", Some(2)), u64::MAX),
+            ),
+            (
+                "/v1/models/m/versions/9223372036854775808:predict",
+                Call::Predict(names("m", Some(NO_NUMBER))),
             ),
             ("/v1/config", Call::Config),
             ("/v1/config/reload", Call::Reload),
@@ -577,11 +582,5 @@ mod tests {
                 "{path}"
             );
         }
-        assert_eq!(
-            parse("/v1/models/m/versions/9223372036854775808:predict")
-                .unwrap_err()
-                .to_string(),
-            "Model with requested version is not found"
-        );
     }
 }

@@ -4,6 +4,7 @@ use super::shared::SHARED;
 use crate::support::{
     grpc::{Grpc, error},
     pipelines::{Config, dl, infer, status, ten},
+    streams::Talk,
 };
 
 const X: &str = "b=request.x";
@@ -23,6 +24,18 @@ pub(super) fn add(config: &mut Config) {
     config.pipeline("long ", "x", &nodes[..2], "out=n1.y");
     // The second of one name is left out.
     config.pipeline("long", "x", &nodes[..3], "out=n2.y");
+}
+
+#[test]
+fn requests_of_a_stream_may_have_any_version() {
+    let client = Grpc::connect(&SHARED.server);
+    let mut talk = Talk::open(&client);
+    for version in ["abc", "1.5", "7", "99999999999999999999", ""] {
+        let mut asked = ten("Long", 0.0);
+        asked.model_version = version.to_owned();
+        let answer = talk.ask(asked).response();
+        assert_eq!(answer.model_version, "1", "{version}");
+    }
 }
 
 #[test]
