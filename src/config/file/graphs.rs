@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     diagnostic::FilePosition,
+    error::nearest,
     python::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions},
 };
 
@@ -21,6 +22,9 @@ const SUBCONFIG: &str = "subconfig.json";
 
 /// Alternative name of the subconfig file in the folder of version 1.
 const CONFIG: &str = "config.json";
+
+/// File of Triton's settings of a model, which has the ending of graph files.
+const SETTINGS_OF_TRITON: &str = "config.pbtxt";
 
 /// A graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +152,43 @@ impl Graphs {
             self.add(graph, &entry);
         }
     }
+}
+
+/// Warns of a graph file that an entry of `model_config_list` gives below its folder, and that is not there: the entry is
+/// another graph or a model.
+pub(super) fn warn_of_absent(
+    node: &Node<'_>,
+    (folder, given): (&Path, &str),
+    graph: Option<&GraphConfig>,
+) {
+    let is_it = |graph: &GraphConfig| graph.graph_path == graph.base_path.join(given);
+    if given.is_empty() || graph.is_some_and(is_it) {
+        return;
+    }
+    let path = folder.join(given);
+    let next = match (graph, graph_beside(&path)) {
+        (_, Some(name)) => {
+            let meant = Path::new(given).with_file_name(name);
+            format!("did you mean `{}`?", meant.display())
+        }
+        (Some(graph), None) => format!("{} is served", graph.graph_path.display()),
+        (None, None) => "the entry is taken for that of a model".to_owned(),
+    };
+    node.warn(format!("there is no graph file {}; {next}", path.display()));
+}
+
+/// Finds the graph file that is beside a path: that with the nearest name, or else any.
+fn graph_beside(path: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".pbtxt") && name != SETTINGS_OF_TRITON)
+        .collect();
+    names.sort_unstable();
+    let typed = path.file_name()?.to_string_lossy();
+    let near = nearest(&typed, names.iter().map(String::as_str));
+    near.or(names.first().map(String::as_str))
+        .map(str::to_owned)
 }
 
 /// Reads how the workers of an entry are run. The file of an environment is set when that is read as a whole.

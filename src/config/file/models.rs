@@ -7,7 +7,7 @@ use jsonc_parser::ast::Value;
 use super::{
     BasePath, Defaults, ModelEntry, Node, RefusedEntry,
     entry::{EntryError, EntryKind},
-    graphs::{GraphConfig, Graphs},
+    graphs::{self, GraphConfig, Graphs},
     node::{Fields, one_of},
     sections::{self, resolve},
 };
@@ -138,7 +138,15 @@ fn entry<'a>(
     let is_alone = fields.text("base_path").is_none_or(str::is_empty);
     // A graph that is named alone is in the folder of its name, as in the list of graphs.
     let own = is_alone.then(|| find(&folder.join(name))).flatten();
-    if let Some(graph) = own.or_else(|| find(&base_path)) {
+    let graph = own.or_else(|| find(&base_path));
+    if let Some((node, given)) = fields.get("graph_path").zip(graph_path) {
+        let folder = match is_alone {
+            true => folder.join(name),
+            false => base_path.clone(),
+        };
+        graphs::warn_of_absent(node, (&folder, given), graph.as_ref());
+    }
+    if let Some(graph) = graph {
         warn_of_unused(node, fields);
         return Ok(Entry::Graph(Box::new(graph)));
     }

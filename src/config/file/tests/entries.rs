@@ -139,6 +139,42 @@ fn a_folder_with_a_graph_is_no_model() {
 }
 
 #[test]
+fn a_graph_file_of_a_model_that_is_not_there_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().display().to_string();
+    let warnings = |fields: &str| {
+        let text = format!(r#"{{"model_config_list": [{{"config": {{"name": "m", {fields}}}}}]}}"#);
+        let config = parse(
+            text.as_bytes(),
+            &folder.path().join("config.json"),
+            &Defaults::default(),
+        );
+        let warnings = config.unwrap().warnings;
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        warnings.join("\n").replace(&base, "FOLDER")
+    };
+    let typo = r#""base_path": "g", "graph_path": "grph.pbtxt""#;
+    insta::assert_snapshot!(warnings(typo), @"1:81 model_config_list[0].config.graph_path: there is no graph file FOLDER/g/grph.pbtxt; the entry is taken for that of a model");
+    std::fs::create_dir_all(folder.path().join("m")).unwrap();
+    std::fs::create_dir_all(folder.path().join("g/1")).unwrap();
+    for name in ["1/graph.pbtxt", "config.pbtxt"] {
+        std::fs::write(folder.path().join("g").join(name), "").unwrap();
+    }
+    insta::assert_snapshot!(warnings(typo), @"1:81 model_config_list[0].config.graph_path: there is no graph file FOLDER/g/grph.pbtxt; FOLDER/g/1/graph.pbtxt is served");
+    for name in ["g/a.pbtxt", "g/graph.pbtxt", "m/graph.pbtxt"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    insta::assert_snapshot!(warnings(typo), @"1:81 model_config_list[0].config.graph_path: there is no graph file FOLDER/g/grph.pbtxt; did you mean `graph.pbtxt`?");
+    insta::assert_snapshot!(warnings(r#""base_path": "g", "graph_path": "z""#), @"1:81 model_config_list[0].config.graph_path: there is no graph file FOLDER/g/z; did you mean `a.pbtxt`?");
+    insta::assert_snapshot!(warnings(r#""graph_path": "gaph.pbtxt""#), @"1:63 model_config_list[0].config.graph_path: there is no graph file FOLDER/m/gaph.pbtxt; did you mean `graph.pbtxt`?");
+    // What is there, and nothing, are no mistakes.
+    for given in ["graph.pbtxt", "a.pbtxt", ""] {
+        let fields = format!(r#""base_path": "g", "graph_path": "{given}""#);
+        assert_eq!(warnings(&fields), "");
+    }
+}
+
+#[test]
 fn graphs_share_the_names_of_models_and_pipelines() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
