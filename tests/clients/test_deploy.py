@@ -171,6 +171,13 @@ def test_the_container_is_made_of_the_wheel():
     assert len(places) == 2 and "-m venv /opt/openvino" in of("RUN")[-1]
 
 
+def test_the_container_has_the_paths_of_that_of_the_cpp_server():
+    """Files that make an image from it run `pip3`, for the packages of Python nodes, and the program by its path."""
+    variables = dict(word.split("=", 1) for word in of("ENV")[0].split())
+    assert variables["PATH"].split(":")[0] == "/opt/openvino/bin"
+    assert "ln -s /opt/openvino/bin/ovms /ovms/bin/ovms" in of("RUN")[-1]
+
+
 def test_the_container_starts_the_program(running):
     """Its command is taken, with and without `serve`, and so is its question for health."""
     assert json.loads(of("ENTRYPOINT")[0]) == ["ovms"]

@@ -46,6 +46,14 @@ def commands(debian):
     return follow(debian)
 
 
+def test_an_image_made_from_it_may_be_as_from_that_of_the_cpp_server(debian, commands):
+    """`pip3` installs where Python nodes look, and the program has its path there."""
+    packages = json.loads(debian.run("pip3", "list", "--format", "json"))
+    assert {"ovms", "numpy"} <= {package["name"] for package in packages}
+    assert "/opt/openvino/" in debian.run("pip3", "--version")
+    assert debian.run("/ovms/bin/ovms", "--version") == debian.run("ovms", "--version")
+
+
 def test_the_container_serves_and_says_that_it_is_well(debian, commands):
     """With its own command, as its own user, from its own files."""
     port, rest_port = free_ports(2)
