@@ -324,7 +324,7 @@ impl HandlerInstance {
         let set = self.limited(&link, None, set).await;
         match &set {
             Ok(Some(tensors)) => {
-                let bytes = tensors.iter().map(|tensor| tensor.bytes().len()).sum();
+                let bytes = tensors.iter().map(HandlerTensor::weight).sum();
                 generator.taken(bytes);
             }
             // The worker still has it.

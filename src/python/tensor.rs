@@ -9,6 +9,7 @@ use bytes::Bytes;
 use pyovms::memory::Span;
 
 use super::worker::link::Link;
+use crate::tensor::DataType;
 
 /// `pyovms.Tensor` passed to or returned by a handler.
 ///
@@ -114,6 +115,18 @@ impl HandlerTensor {
     /// Returns the contents in C order; empty if they stay with the worker, for another of its nodes.
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
+    }
+
+    /// Returns the number of bytes; of contents that stay with the worker, as many as its datatype and shape say.
+    pub(super) fn weight(&self) -> usize {
+        if self.origin().is_none_or(|origin| origin.has_contents) {
+            return self.bytes().len();
+        }
+        let size = DataType::from_kserve(self.datatype()).and_then(DataType::size);
+        let size = size.unwrap_or(1);
+        self.shape().iter().fold(size, |bytes, &length| {
+            bytes.saturating_mul(usize::try_from(length).unwrap_or_default())
+        })
     }
 
     /// Returns whether Python sees elements.

@@ -1,9 +1,14 @@
 //! Tensors between messages and objects.
 
-use std::{cell::RefCell, io, sync::Arc};
+use std::{cell::RefCell, fmt, io, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
-use pyo3::{exceptions::PyMemoryError, intern, prelude::*};
+use bytes::Bytes;
+use pyo3::{
+    exceptions::PyMemoryError,
+    ffi, intern,
+    prelude::*,
+    types::{PyAny, PyBytes, PyMemoryView},
+};
 
 use super::{
     tensor::PyTensor,
@@ -76,22 +81,109 @@ pub(super) fn contents(
     let view = tensor.view();
     let length = view.len();
     if length <= MAX_INLINE {
-        let mut bytes = BytesMut::zeroed(length);
-        view.copy_to(py, bytes.as_mut_ptr())?;
-        return Ok(Contents::Inline(bytes.freeze()));
+        return Ok(Contents::Inline(inline(py, view)?));
     }
     if let Some(span) = common(py, view) {
         let place = shared.lend(&span);
         REFERRED.with_borrow_mut(|referred| referred.push(span));
         return Ok(Contents::Shared(place));
     }
-    let span = shared.take(length).map_err(|error| {
-        PyMemoryError::new_err(format!(
-            "pyovms.Tensor: no memory for {length} bytes: {error}"
-        ))
-    })?;
+    Ok(Contents::Shared(shared.lend(&pooled(py, shared, view)?)))
+}
+
+/// Copies contents to memory of the heap.
+fn inline(py: Python<'_>, view: &View) -> PyResult<Bytes> {
+    let length = view.len();
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|error| no_memory(length, &error))?;
+    view.copy_to(py, bytes.as_mut_ptr())?;
+    // SAFETY: so many bytes have room, and were copied there.
+    unsafe { bytes.set_len(length) };
+    Ok(Bytes::from(bytes))
+}
+
+fn no_memory(length: usize, error: &dyn fmt::Display) -> PyErr {
+    PyMemoryError::new_err(format!(
+        "pyovms.Tensor: no memory for {length} bytes: {error}"
+    ))
+}
+
+/// Copies contents to shared memory.
+fn pooled(py: Python<'_>, shared: &Arc<Shared>, view: &View) -> PyResult<Span> {
+    let length = view.len();
+    let taken = shared.take(length);
+    let span = taken.map_err(|error| no_memory(length, &error))?;
     view.copy_to(py, span.start())?;
-    Ok(Contents::Shared(shared.lend(&span)))
+    Ok(span)
+}
+
+/// Returns a tensor for another node of the worker, which sees what is in it now: the object itself if nobody writes to
+/// its memory any more, else a copy. `is_sent` states whether the server gets the contents, too.
+pub(super) fn settled<'py>(
+    shared: &Arc<Shared>,
+    object: &Bound<'py, PyTensor>,
+    is_sent: bool,
+) -> PyResult<Bound<'py, PyTensor>> {
+    let (py, tensor) = (object.py(), object.get());
+    let view = tensor.view();
+    if is_settled(py, view) {
+        return Ok(object.clone());
+    }
+    // What stays in the worker is nothing that the server has to map.
+    let memory = match is_sent && view.len() > MAX_INLINE {
+        true => Memory::Shared(pooled(py, shared, view)?),
+        false => Memory::Inline(inline(py, view)?),
+    };
+    Bound::new(py, tensor.copy_in(memory))
+}
+
+/// Returns whether nobody can write to the memory of a view any more: it cannot be written to, or nobody else has the
+/// object that owns it. Memory of objects of which that is not known is not settled; that of `pyovms.empty` is not written
+/// to once it was returned.
+fn is_settled(py: Python<'_>, view: &View) -> bool {
+    let Some(mut base) = view.owner(py) else {
+        return true;
+    };
+    let mut is_shared = false;
+    for _ in 0..MAX_DEPTH {
+        if base.is_exact_instance_of::<PyBytes>() {
+            return true;
+        }
+        if let Ok(tensor) = base.cast::<PyTensor>() {
+            // It cannot be written to itself, whoever has it.
+            match tensor.get().view().owner(py) {
+                Some(owner) => base = owner,
+                None => return true,
+            }
+            continue;
+        }
+        // One reference is that of what is a view of it, the other one is ours. Others may also have a part of a
+        // memoryview, which is an object of its own.
+        // SAFETY: the object lives, and the interpreter's lock is held.
+        let count = unsafe { ffi::Py_REFCNT(base.as_ptr()) };
+        // From Python 3.14 on there are flags in the upper half.
+        is_shared |= count & 0xFFFF_FFFF > 2 || base.is_exact_instance_of::<PyMemoryView>();
+        match under(&base) {
+            Some(next) => base = next,
+            None => return !is_shared && owns_memory(&base),
+        }
+    }
+    false
+}
+
+/// Returns whether an object has memory of its own, and nobody can see that without the object.
+fn owns_memory(object: &Bound<'_, PyAny>) -> bool {
+    let owns = || -> PyResult<bool> {
+        // An array of NumPy says so.
+        if let Some(flags) = object.getattr_opt(intern!(object.py(), "flags"))? {
+            return flags.getattr(intern!(object.py(), "owndata"))?.is_truthy();
+        }
+        let kind = object.get_type().fully_qualified_name()?;
+        Ok(kind == "bytearray" || kind == "array.array")
+    };
+    owns().unwrap_or_default()
 }
 
 /// Follows a view to shared memory: through other tensors, `memoryview`, and arrays of NumPy.
@@ -110,11 +202,16 @@ fn common(py: Python<'_>, view: &View) -> Option<Span> {
             base = inner.owner(py)?;
             continue;
         }
-        // The base of a memoryview is its `obj`; that of an array, its `base`.
-        let next = [intern!(py, "obj"), intern!(py, "base")]
-            .into_iter()
-            .find_map(|name| base.getattr_opt(name).ok().flatten());
-        base = next.filter(|next| !next.is_none())?;
+        base = under(&base)?;
     }
     None
+}
+
+/// Returns the object that another one is a view of: that of a memoryview is its `obj`, that of an array its `base`.
+fn under<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let py = object.py();
+    let next = [intern!(py, "obj"), intern!(py, "base")]
+        .into_iter()
+        .find_map(|name| object.getattr_opt(name).ok().flatten());
+    next.filter(|next| !next.is_none())
 }

@@ -77,11 +77,16 @@ impl Calls {
 
     fn output(&self, object: &Bound<'_, PyTensor>, known: &[Output]) -> PyResult<Tensor> {
         let tensor = object.get();
-        let (datatype, shape) = tensor.declared();
         let output = known.iter().find(|output| output.name == tensor.title());
         // The server refuses one that it does not know.
         let (contents, is_kept) =
             output.map_or((false, false), |output| (output.contents, output.object));
+        let kept = match is_kept {
+            true => Some(contents::settled(self.shared(), object, contents)?),
+            false => None,
+        };
+        let tensor = kept.as_ref().map_or(tensor, Bound::get);
+        let (datatype, shape) = tensor.declared();
         let contents = match contents {
             true => Some(contents::contents(object.py(), self.shared(), tensor)?),
             false => None,
@@ -91,10 +96,7 @@ impl Calls {
             datatype: datatype.to_owned(),
             shape: shape.to_vec(),
             typed: false,
-            object: match is_kept {
-                true => self.objects.add(object.clone().unbind()),
-                false => 0,
-            },
+            object: kept.map_or(0, |kept| self.objects.add(kept.unbind())),
             contents,
         })
     }

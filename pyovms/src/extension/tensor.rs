@@ -82,6 +82,16 @@ impl PyTensor {
         })
     }
 
+    /// Creates a tensor with a copy of this one's contents.
+    pub(super) fn copy_in(&self, memory: Memory) -> Self {
+        Self {
+            name: self.name.clone(),
+            datatype: self.datatype.clone(),
+            shape: self.shape.clone(),
+            view: self.view.of_copy(memory),
+        }
+    }
+
     /// Returns the name.
     pub(super) fn title(&self) -> &str {
         &self.name

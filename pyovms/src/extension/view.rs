@@ -1,6 +1,7 @@
 //! Memory of a tensor as Python sees it: bytes of the server, or the buffer of another object.
 
 use std::{
+    borrow::Cow,
     ffi::{CStr, c_char, c_int},
     ptr,
 };
@@ -37,6 +38,9 @@ pub(super) struct View {
     /// Shape and strides of our bytes, one after the other.
     #[expect(dead_code, reason = "the buffer points at it")]
     dimensions: Box<[ffi::Py_ssize_t]>,
+    /// Format of an element of our bytes.
+    #[expect(dead_code, reason = "the buffer points at it")]
+    format: Cow<'static, CStr>,
     /// Allows others to write to it. What is made of an object is read-only, whatever that is.
     is_writable: bool,
 }
@@ -66,7 +70,7 @@ impl View {
         });
         // No slice is longer than the range of this type.
         let signed = |length: usize| ffi::Py_ssize_t::try_from(length).unwrap_or_default();
-        let (format, size, mut dimensions) = match typed {
+        let (format, size, dimensions) = match typed {
             Some((format, size)) => (
                 format,
                 signed(size),
@@ -77,6 +81,35 @@ impl View {
             ),
             None => (c"B", 1, vec![signed(length)]),
         };
+        Self::in_order(memory, Cow::Borrowed(format), size, dimensions, is_writable)
+    }
+
+    /// Creates a view of memory with a copy of this one's contents, whose elements are the same.
+    pub(super) fn of_copy(&self, memory: Memory) -> Self {
+        let format = match self.buffer.format.is_null() {
+            true => Cow::Borrowed(c"B"),
+            // SAFETY: the format ends with a zero and lives as long as the buffer.
+            false => Cow::Owned(unsafe { CStr::from_ptr(self.buffer.format) }.to_owned()),
+        };
+        let lengths = self.shape().into_iter();
+        let lengths = lengths.map(|length| ffi::Py_ssize_t::try_from(length).unwrap_or_default());
+        Self::in_order(
+            memory,
+            format,
+            self.buffer.itemsize,
+            lengths.collect(),
+            false,
+        )
+    }
+
+    /// Creates a view of memory with elements in C order, which fill it.
+    fn in_order(
+        memory: Memory,
+        format: Cow<'static, CStr>,
+        size: ffi::Py_ssize_t,
+        mut dimensions: Vec<ffi::Py_ssize_t>,
+        is_writable: bool,
+    ) -> Self {
         let rank = dimensions.len();
         let mut stride = size;
         // Without elements nobody takes a step, and the other lengths may be of any size.
@@ -94,7 +127,7 @@ impl View {
             Memory::Inline(bytes) => bytes.as_ptr().cast_mut().cast(),
             Memory::Shared(span) => span.start().cast(),
         };
-        buffer.len = signed(length);
+        buffer.len = ffi::Py_ssize_t::try_from(memory.bytes().len()).unwrap_or_default();
         buffer.itemsize = size;
         buffer.readonly = c_int::from(!is_writable);
         // A tensor of the server has few dimensions.
@@ -109,6 +142,7 @@ impl View {
             buffer,
             memory: Some(memory),
             dimensions,
+            format,
             is_writable,
         }
     }
@@ -127,6 +161,7 @@ impl View {
             buffer,
             memory: None,
             dimensions: Box::default(),
+            format: Cow::Borrowed(c""),
             is_writable: false,
         })
     }

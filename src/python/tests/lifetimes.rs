@@ -5,8 +5,8 @@ use std::{fs, sync::Arc};
 use bytes::Bytes;
 
 use super::support::{
-    Folder, Instance, awaited, executes, executes_in, floats, group, handler, left, load_into,
-    outputs, text, until,
+    Folder, Instance, awaited, executes, executes_in, floats, group, handler, left, load_giving,
+    load_into, outputs, text, until,
 };
 use crate::python::{HandlerTensor, Produced};
 
@@ -191,5 +191,79 @@ fn a_worker_ends_with_its_handlers_whatever_goes_on_there() {
         runtime.block_on(until(|| begun.exists()));
         drop(made);
         runtime.block_on(until(|| link.ended_how().is_some()));
+    }
+}
+
+/// Returns what a second node sees of the results of a first, which runs this code with `n` as the number of the call.
+fn seen_of(code: &str, calls: usize) -> Vec<String> {
+    let lines: String = code.lines().map(|line| format!("    {line}\n")).collect();
+    let first = format!(
+        "import array\nimport numpy as np\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n  n = -1\n  \
+         def execute(self, inputs):\n    self.n += 1\n    n = self.n\n{lines}"
+    );
+    let second = "import numpy as np\nfrom pyovms import Tensor\nclass OvmsPythonModel:\n  \
+                  def execute(self, inputs):\n    seen = [np.asarray(it) for it in inputs]\n    \
+                  places = [str(it.ctypes.data) for it in seen]\n    \
+                  looks = [f'{it.flat[0]} {it.flat[-1]} {it.shape} {it.dtype}' for it in seen]\n    \
+                  return [Tensor('out', '|'.join(looks).encode()), Tensor('a', ' '.join(places).encode())]\n";
+    let group = group();
+    let folder = Folder::new()
+        .with("first.py", &first)
+        .with("second.py", second);
+    let first = load_giving(&group, folder.file("first.py"), false).unwrap();
+    let second = load_into(&group, folder.file("second.py")).unwrap();
+    let instance = Instance::new(&first);
+    let given: Vec<_> = (0..calls)
+        .map(|_| outputs(instance.execute(&[], true)))
+        .collect();
+    let seen = outputs(Instance::new(&second).execute(&given.concat(), true));
+    seen.iter().map(|it| text(it).to_owned()).collect()
+}
+
+#[test]
+fn another_node_sees_what_was_in_a_buffer_when_it_was_returned() {
+    for (make, view) in [
+        ("bytearray(4)", "buf"),
+        ("bytearray(100_000)", "memoryview(buf)"),
+        ("array.array('B', bytes(100_000))", "buf"),
+        ("np.zeros(4, np.uint8)", "buf"),
+        ("np.zeros(100_000, np.uint8)", "buf"),
+        ("np.zeros((2, 50_000), np.uint8)", "buf.reshape(100_000)"),
+        ("np.zeros(100_000, np.uint8)", "Tensor('inner', buf)"),
+        ("bytearray(100_000)", "np.frombuffer(buf, np.uint8)"),
+    ] {
+        let code = format!(
+            "buf = self.__dict__.setdefault('buf', {make})\nlast = memoryview(buf).cast('B')\n\
+             last[0] = last[-1] = n\nreturn [Tensor('out', {view})]"
+        );
+        let length = if make.contains("(4") { 4 } else { 100_000 };
+        let expected: Vec<_> = (0..3)
+            .map(|n| format!("{n} {n} ({length},) uint8"))
+            .collect();
+        assert_eq!(seen_of(&code, 3)[0], expected.join("|"), "{make} {view}");
+    }
+    // Elements stay what they are, in C order.
+    let strided = "buf = self.__dict__.setdefault('buf', np.zeros((3, 4), np.int16))\nbuf[:] = n\nbuf[0, 1] = 7\n\
+                   return [Tensor('out', buf.T[1:])]";
+    assert_eq!(seen_of(strided, 2)[0], "7 0 (3, 3) int16|7 1 (3, 3) int16");
+}
+
+#[test]
+fn what_nobody_else_can_write_to_is_not_copied() {
+    for make in [
+        "np.full(100_000, 3, np.uint8)",
+        "np.full((2, 50_000), 3, np.uint8).reshape(100_000)",
+        "array.array('B', bytes(100_000))",
+        "bytes(100_000)",
+        "memoryview(self.__dict__.setdefault('kept', bytes(100_000)))",
+    ] {
+        let code = format!(
+            "data = {make}\nplace = np.asarray(data).ctypes.data\n\
+             return [Tensor('out', data), Tensor('a', np.array([place]))]"
+        );
+        let seen = seen_of(&code, 1);
+        let place = seen[0].rsplit('|').next().unwrap();
+        let place = place.split(' ').next().unwrap();
+        assert_eq!(seen[1].split(' ').next(), Some(place), "{make}: {seen:?}");
     }
 }
