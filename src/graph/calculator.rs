@@ -50,6 +50,9 @@ pub trait Calculator: Send {
     fn close(&mut self, _: &mut CalculatorContext<'_>) -> StepResult {
         Ok(StepOutcome::Next)
     }
+
+    /// Drops what it was to do, since the run has failed; steps in flight are waited for, and `close` follows.
+    fn abandon(&mut self) {}
 }
 
 /// A function is a calculator that only processes.

@@ -222,7 +222,10 @@ impl GraphDefinition {
                 let env = Env::new(Arc::clone(servables));
                 let mut seat = self.seat(side, env, true)?;
                 // The remaining steps run when the first request comes.
-                seat.run.turn();
+                match &self.workers {
+                    Some(workers) => workers.within_load(seat.run.opened()),
+                    None => _ = seat.run.turn(),
+                }
                 let error = seat.run.scheduler.error();
                 error.map_or(Ok(seat), |f| Err(explain(&f)))
             });

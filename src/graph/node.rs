@@ -169,6 +169,11 @@ impl NodeSpec {
         self.calculator == PYTHON
     }
 
+    /// Returns whether the node is made for generators: it triggers itself for the next set.
+    pub(super) fn is_generator(&self) -> bool {
+        self.is_python() && self.outputs.find(LOOPBACK, 0).is_some()
+    }
+
     /// Returns the path of the handler file of a Python node, as in the file.
     pub fn handler_path(&self) -> Option<String> {
         let options: PythonExecutorCalculatorOptions =

@@ -42,10 +42,14 @@ pub(super) struct Run {
     nodes: Vec<Box<dyn Calculator>>,
     elsewhere: FuturesUnordered<BoxFuture<'static, Done>>,
     pub(super) env: Env,
+    /// Indicates that nodes without inputs are to stop: nobody wants more of them.
+    pub(super) is_sated: bool,
     times: Arc<[Arc<NodeTimes>]>,
     /// End of the last step of each node that is pipelined, if durations are asked for.
     ends: Vec<Option<Instant>>,
     watch: Option<Arc<dyn GraphObserver>>,
+    /// Indicates that the calculators know that the run has failed.
+    is_abandoned: bool,
 }
 
 /// Completed asynchronous step.
@@ -82,9 +86,11 @@ impl Run {
             plan: Arc::clone(plan),
             elsewhere: FuturesUnordered::new(),
             env,
+            is_sated: false,
             times: Arc::clone(times),
             ends: vec![None; plan.nodes.len()],
             watch,
+            is_abandoned: false,
         })
     }
 
@@ -104,6 +110,20 @@ impl Run {
         self.turn_while(|scheduler| !scheduler.has_output())
     }
 
+    /// Runs steps until no node is being opened.
+    pub(super) async fn opened(&mut self) {
+        loop {
+            let more = self.turn();
+            if !self.scheduler.is_opening() {
+                return;
+            }
+            match more {
+                true => tokio::task::yield_now().await,
+                false => self.finished().await,
+            }
+        }
+    }
+
     /// Runs steps for at most one turn.
     pub(super) fn turn(&mut self) -> bool {
         self.turn_while(|_| true)
@@ -116,6 +136,8 @@ impl Run {
     }
 
     fn turn_while(&mut self, goes_on: impl Fn(&Scheduler) -> bool) -> bool {
+        // It may have failed outside of a step.
+        self.abandon_if_failed();
         let mut steps = 0;
         let mut began = None;
         while goes_on(&self.scheduler) {
@@ -156,7 +178,7 @@ impl Run {
         let began = counts.then(Instant::now);
         let node = &self.plan.nodes[ticket.node];
         let is_process = ticket.step == CalculatorStep::Process;
-        if is_process && node.inputs.is_empty() && self.env.is_ending() {
+        if is_process && node.inputs.is_empty() && (self.is_sated || self.env.is_ending()) {
             let (emits, stop) = (Vec::new(), true);
             return self.scheduler.done(ticket, Ok(Later { emits, stop }));
         }
@@ -232,5 +254,13 @@ impl Run {
             }
         }
         self.scheduler.done(done.ticket, done.outcome);
+        self.abandon_if_failed();
+    }
+
+    /// Has all calculators drop what they were to do, once the run has failed.
+    fn abandon_if_failed(&mut self) {
+        if self.scheduler.has_failed() && !std::mem::replace(&mut self.is_abandoned, true) {
+            self.nodes.iter_mut().for_each(|node| node.abandon());
+        }
     }
 }

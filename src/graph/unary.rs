@@ -123,9 +123,10 @@ impl GraphDefinition {
             return Err(explain(&error));
         }
         let repeated = firsts.repeated;
-        let is_cut = run.env.ending.is_heeded();
         let response = self.answer(&id, firsts)?;
-        self.log_dropped(repeated, is_cut);
+        if let Some(output) = repeated {
+            self.log_dropped(output);
+        }
         // Packets of this request that are left in it would be those of the next, whatever was asked for.
         if !seat.run.scheduler.has_queued() {
             keep(seat);
@@ -174,21 +175,14 @@ impl GraphDefinition {
         Ok(at)
     }
 
-    /// Logs, once for each definition, that a response lacks what a stream would get: further packets of an output,
-    /// or what a generator that was closed had yet to yield.
-    fn log_dropped(&self, repeated: Option<usize>, is_cut: bool) {
-        let plan = self.plan();
-        let given = match repeated.and_then(|output| plan.outputs.get(output)) {
-            Some(output) => format!("packet of output \"{}\"", output.port.name),
-            None if is_cut && plan.loops().next().is_some() => "outputs of a generator".to_owned(),
-            None => return,
-        };
+    /// Logs, once for each definition, that a response lacks what a stream would get: further packets of an output.
+    fn log_dropped(&self, output: usize) {
         if self.is_drop_logged.swap(true, Ordering::Relaxed) {
             return;
         }
-        let name = self.name();
+        let (name, output) = (self.name(), &self.plan().outputs[output].port.name);
         tracing::info!(
-            "graph {name}: a unary request got only the first {given}; `ovms infer {name} --stream`, ModelStreamInfer, \
+            "graph {name}: a unary request got only the first packet of output \"{output}\"; `ovms infer {name} --stream`, ModelStreamInfer, \
              and POST /v2/models/{name}/generate_stream return all of them"
         );
     }
@@ -219,18 +213,18 @@ impl GraphDefinition {
 /// Required extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// The first packet of each output; nodes that generate on their own may then stop.
+    /// The first packet of each output; nodes without inputs may then stop.
     Firsts,
     /// All packets, with the run ready to continue afterwards.
     Idle,
-    /// All nodes closed, with nodes that generate on their own stopped as in `Firsts`.
+    /// All nodes closed, with nodes without inputs stopped as in `Firsts`.
     End,
 }
 
 /// Runs until no step can run without further input, or until all nodes are closed.
 async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
     loop {
-        // Generating nodes must stop before their next step.
+        // Nodes without inputs must stop before their next step.
         let more = run.turn_to_output();
         let mut any = false;
         while let Some((output, packet)) = run.scheduler.take_output() {
@@ -238,7 +232,7 @@ async fn drive(run: &mut Run, firsts: &mut Firsts, goal: Goal) {
             firsts.add(output, packet);
         }
         if any && goal != Goal::Idle && firsts.missing().is_none() {
-            run.env.ending.end();
+            run.is_sated = true;
         }
         if goal == Goal::End && run.scheduler.is_finished() {
             return;

@@ -257,7 +257,7 @@ fn validate(facts: &NodeFacts, options: &WorkerOptions) -> Result<(), HandlerLoa
 }
 
 /// Waits on a thread that may block.
-fn block_on<T: Send>(group: &WorkerGroup, future: impl Future<Output = T> + Send) -> T {
+pub(super) fn block_on<T: Send>(group: &WorkerGroup, future: impl Future<Output = T> + Send) -> T {
     let runtime = group.runtime();
     if tokio::runtime::Handle::try_current().is_err() {
         return runtime.block_on(future);

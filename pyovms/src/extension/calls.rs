@@ -136,6 +136,19 @@ fn is_nothing(value: &Bound<'_, PyAny>) -> PyResult<()> {
     )))
 }
 
+/// Returns whether the server takes what a call of a line has given. It says itself what is wrong with names, and with a
+/// generator, which none of a line may give.
+fn is_taken(outcome: &Outcome, known: &[Output]) -> bool {
+    match outcome {
+        Outcome::Outputs(Outputs { tensors }) => tensors.iter().enumerate().all(|(index, it)| {
+            let is_repeated = || tensors[..index].iter().any(|before| before.name == it.name);
+            known.iter().any(|output| output.name == it.name) && !is_repeated()
+        }),
+        Outcome::Raised(_) | Outcome::Generator(_) => false,
+        _ => true,
+    }
+}
+
 impl Calls {
     pub(super) fn new(link: Arc<Link>, shared: Arc<Shared>, tools: Tools) -> Self {
         Self {
@@ -226,9 +239,9 @@ impl Calls {
                     let outcome = Some(Outcome::Ended(Empty {}));
                     return self.say(py, Report::Done(Done { call, outcome }));
                 }
-                let went_well =
+                let goes_on =
                     self.done(py, call, it.node, |node| self.execute(py, node, it, inputs));
-                if !went_well && line > 0 {
+                if !goes_on && line > 0 {
                     self.abandon(line);
                 }
                 if credits > 0 {
@@ -250,7 +263,7 @@ impl Calls {
         }
     }
 
-    /// Makes a call of a node, and reports how it went; returns whether it went well.
+    /// Makes a call of a node, and reports how it went; returns whether the next one of its line may begin.
     fn done(
         &self,
         py: Python<'_>,
@@ -258,11 +271,12 @@ impl Calls {
         node: u32,
         run: impl FnOnce(&Arc<Node>) -> PyResult<Outcome>,
     ) -> bool {
-        let outcome = match self.node(node) {
+        let node = self.node(node);
+        let outcome = match &node {
             Ok(node) => {
                 let _running = Running::new(&node.name);
                 let begun = Instant::now();
-                let outcome = run(&node);
+                let outcome = run(node);
                 self.leave_if_forked(py, &outcome);
                 self.end_lines(py);
                 node.is_slow
@@ -271,13 +285,13 @@ impl Calls {
                     Outcome::Raised(self.tools.raised_in_call(py, &error, &node.space))
                 })
             }
-            Err(error) => Outcome::Raised(self.tools.raised(py, &error, None)),
+            Err(error) => Outcome::Raised(self.tools.raised(py, error, None)),
         };
-        let went_well = !matches!(outcome, Outcome::Raised(_));
+        let goes_on = node.is_ok_and(|node| is_taken(&outcome, &node.outputs));
         let outcome = Some(outcome);
         self.say(py, Report::Done(Done { call, outcome }));
         contents::said();
-        went_well
+        goes_on
     }
 
     /// Ends the process if it is none of the server's but was forked by code of a handler, which has come back here: the

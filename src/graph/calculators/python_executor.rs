@@ -74,7 +74,7 @@ fn contract(node: &NodeSpec) -> Result<Contract, String> {
 /// Returns whether calls run one after the other, which is so unless the file says otherwise. One that generates goes
 /// on before the next begins, so that they cannot be sent ahead.
 fn is_in_line(node: &NodeSpec) -> bool {
-    node.max_in_flight.is_none() && node.outputs.find(LOOPBACK, 0).is_none()
+    node.max_in_flight.is_none() && !node.is_generator()
 }
 
 fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> {
@@ -91,6 +91,7 @@ fn make(node: &Arc<NodeSpec>, resources: &dyn Resources) -> Box<dyn Calculator> 
             .map(|(place, _)| place)
             .collect(),
         loop_input: node.inputs.find(LOOPBACK, 0),
+        is_abandoned: false,
         shared: Arc::new(Shared {
             loop_output: node.outputs.find(LOOPBACK, 0),
             node: Arc::clone(node),
@@ -121,6 +122,7 @@ struct PythonExecutor {
     /// Indices of the inputs passed to `execute`, by tag.
     inputs: Vec<usize>,
     loop_input: Option<usize>,
+    is_abandoned: bool,
 }
 
 /// State needed by a step on any thread.
@@ -161,7 +163,8 @@ enum Work {
         trace: Option<TraceContext>,
     },
     Next(Series),
-    Close,
+    /// Closes the node; a series that has no time left must have no more sets.
+    Close(Option<Series>),
 }
 
 impl PythonExecutor {
@@ -228,12 +231,21 @@ impl Calculator for PythonExecutor {
         }))
     }
 
-    fn close(&mut self, _: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
-        drop(std::mem::take(&mut *self.shared.generating.lock()));
-        Ok(match self.shared.instance.has_state() {
-            true => self.step(Work::Close),
+    fn close(&mut self, context: &mut CalculatorContext<'_>) -> Result<StepOutcome, GraphRunError> {
+        let last = match std::mem::take(&mut *self.shared.generating.lock()) {
+            Generating::Ready(series) if !series.next.is_ordinary() => Some(series),
+            _ => None,
+        };
+        let last = last.filter(|_| !self.is_abandoned && !context.env.is_ending());
+        Ok(match last.is_some() || self.shared.instance.has_state() {
+            true => self.step(Work::Close(last)),
             false => StepOutcome::Next,
         })
+    }
+
+    fn abandon(&mut self) {
+        self.is_abandoned = true;
+        self.shared.instance.abandon();
     }
 }
 
@@ -283,7 +295,14 @@ impl Shared {
                 .open()
                 .await
                 .map_err(|error| self.error(error))?,
-            Work::Close => self.instance.close().await,
+            Work::Close(last) => {
+                let ended = match last {
+                    Some(series) => self.validate_end(series).await,
+                    None => Ok(()),
+                };
+                self.instance.close().await;
+                ended?;
+            }
             Work::Next(series) => self.advance(series, &mut later).await?,
             Work::Execute {
                 inputs,
@@ -343,20 +362,25 @@ impl Shared {
         let at = series.next;
         self.send(tensors, at, later)?;
         let next = at.next_allowed();
-        if !next.is_ordinary() {
-            // Look ahead only here: this may be the last set.
-            let more = self.instance.next(&mut series.generator).await;
-            return match more.map_err(|error| self.error(error))? {
-                None => Ok(None),
-                Some(_) => Err(self.refuse(format!("the sets have no time left after {at}"))),
-            };
-        }
         series.next = next;
-        if let Some(output) = self.loop_output {
+        // Without a time there is no next step; the end of the node shows whether this was the last set.
+        if let Some(output) = self.loop_output.filter(|_| next.is_ordinary()) {
             let wake = Packet::new(Payload::Token, next);
             later.emits.push(Emit::Packet(output, wake));
         }
         Ok(Some(series))
+    }
+
+    /// Refuses another set of a generator that has used the highest time.
+    async fn validate_end(&self, mut series: Series) -> Result<(), GraphRunError> {
+        let more = self.instance.next(&mut series.generator).await;
+        match more.map_err(|error| self.error(error))? {
+            None => Ok(()),
+            Some(_) => {
+                let last = Timestamp::MAX;
+                Err(self.refuse(format!("the sets have no time left after {last}")))
+            }
+        }
     }
 
     /// Refuses a tensor that goes to no output.

@@ -102,7 +102,9 @@ fn graph(
                 // Calls ahead of their turn would empty the queues from which it drops.
                 contract.pipelined = None;
             }
+            // A generator goes on before anything else begins.
             let given = entry.spec.max_in_flight;
+            let given = given.filter(|_| !entry.spec.is_generator());
             nodes.push(GraphPlanNode {
                 spec: entry.spec.clone(),
                 factory,

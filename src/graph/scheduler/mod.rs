@@ -16,7 +16,11 @@ mod tests;
 
 use std::{collections::VecDeque, sync::Arc};
 
-use self::{flow::Line, node::Node, queue::Ready};
+use self::{
+    flow::Line,
+    node::{Node, Phase},
+    queue::Ready,
+};
 use super::{
     error::{AbseilCode, CalculatorStep, GraphRunError},
     packet::Packet,
@@ -232,6 +236,12 @@ impl Scheduler {
         inputs.any(|input| input.len() > 0)
     }
 
+    /// Returns whether a node is being opened, or is about to be.
+    pub(super) fn is_opening(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        !self.opens.is_empty() || nodes.any(|node| node.phase == Phase::Opening)
+    }
+
     /// Returns whether the run is over: every node is closed or was never opened. Outputs may still
     /// wait.
     pub(super) fn is_finished(&self) -> bool {
@@ -254,6 +264,11 @@ impl Scheduler {
     /// Returns all errors of the run, merged into one.
     pub(super) fn error(&self) -> Option<GraphRunError> {
         GraphRunError::of_run(&self.errors)
+    }
+
+    /// Returns whether the run has failed.
+    pub(super) const fn has_failed(&self) -> bool {
+        !self.errors.is_empty()
     }
 
     /// Returns the first error of the run with its node, if it is one of a node.

@@ -100,6 +100,26 @@ fn what_is_behind_a_call_that_raises_is_skipped() {
 }
 
 #[test]
+fn what_is_behind_a_result_that_is_refused_is_skipped() {
+    for refused in [
+        "[Tensor('bad', b'')]",
+        "[Tensor('out', b'1'), Tensor('out', b'2')]",
+        "iter([])",
+    ] {
+        let folder = Folder::new();
+        let log = folder.file("log");
+        let made = executes(&format!(
+            "number = bytes(inputs[0])[0]\nopen({log:?}, 'a').write(f'{{number}} ')\n\
+             if number == 1: return {refused}\nreturn [Tensor('out', b'fine')]"
+        ));
+        let came = call(&made, &in_line(&made), &[0; 4]);
+        assert_eq!(given(&came[0]), "fine");
+        assert!(matches!(&came[3], Ok(Produced::Nothing)), "{came:?}");
+        assert_eq!(noted(&folder), "0 1 ", "{refused}");
+    }
+}
+
+#[test]
 fn what_has_not_begun_when_the_run_is_dropped_is_skipped() {
     let folder = Folder::new();
     let made = noting(&folder);

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     budget::Budget,
     metrics::WorkerCounts,
-    python::{HandlerLoadError, HandlerTerminal, NodeFacts, environment::Wish},
+    python::{HandlerLoadError, HandlerTerminal, NodeFacts, environment::Wish, handler::block_on},
     task::{self, Task},
 };
 
@@ -539,6 +539,24 @@ impl WorkerGroup {
                 }
             }
         }
+    }
+
+    /// Waits, on a thread that may block, for what the workers do besides for the load that they were made for; they are
+    /// killed when that is ended.
+    pub(crate) fn within_load<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+        block_on(self, async {
+            let mut work = std::pin::pin!(work);
+            tokio::select! {
+                biased;
+                how = self.load.until_ended() => {
+                    for link in self.links() {
+                        link.kill(how.to_owned());
+                    }
+                }
+                done = work.as_mut() => return done,
+            }
+            work.await
+        })
     }
 
     /// Starts a worker with the handlers that the others have.

@@ -93,6 +93,33 @@ pub(super) fn add_graphs(config: &mut Config) {
     add(config, "turn", &pooled("1", PYTHON));
     let handler = counting(&config.beside("turn.log"));
     file(config, "turn/handler.py", &handler);
+    // The second of the states is not made.
+    let handler = counting(&config.beside("half.log")).replace(
+        "note(\"create\")",
+        "note(\"create\")\n        open(LOG.replace('.log', '.stop'), 'w').close()",
+    );
+    let log = config.beside("half.log");
+    file(
+        config,
+        "half/handler.py",
+        &format!("LOG = {log:?}\n{handler}"),
+    );
+    add(config, "half", &pooled("2", PYTHON));
+}
+
+#[test]
+fn a_graph_one_of_whose_instances_does_not_open_is_not_loaded() {
+    let (server, _) = shared::connect();
+    assert_eq!(status(server, "half"), "LOADING FAILED_PRECONDITION");
+    server.wait_log(
+        "Mediapipe graph: half initialization failed with message: Mediapipe execution failed. MP status - INTERNAL: \
+         CalculatorGraph::Run() failed: ",
+    );
+    let log = shared::beside("half.log");
+    eventually("the first state is destroyed", || {
+        (lines(&log, "destroy").len() == 1).then_some(())
+    });
+    assert_eq!(lines(&log, "create").len(), 1);
 }
 
 const COUNT: &str = "state.append(1)\nreturn [Tensor('out', str(len(state)).encode())]";
@@ -108,6 +135,7 @@ fn instances_live_on_with_their_states_and_times() {
     let log = config.beside("log");
     let mut server = config.serve();
     let client = Grpc::connect(&server);
+    assert_eq!(lines(&log, "create").len(), 1, "with the load");
     for (count, at) in [("1", 0), ("2", 1), ("3", 2)] {
         let answer = client.answered(code("g", COUNT));
         assert_eq!(

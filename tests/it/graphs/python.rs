@@ -86,17 +86,32 @@ fn errors_of_requests_name_graph_and_node_in_the_log() {
 }
 
 #[test]
-fn a_generator_without_an_end_is_closed() {
+fn a_unary_request_runs_a_generator_to_its_end() {
     let (_, client) = shared::connect();
     let folder = repository::folder();
-    let closed = folder.path().join("closed");
-    let endless = format!(
-        "try:\n  while True: yield [Tensor('out', b'one')]\nfinally: open({closed:?}, 'a').write('x')"
-    );
+    let [ended, closed] = ["ended", "closed"].map(|name| folder.path().join(name));
+    let sets =
+        |then: &str| format!("for n in range(500): yield [Tensor('out', b'%d' % n)]\n{then}");
     assert_eq!(
-        reported(&client, code("gen", &endless)),
-        "out UINT8 [3] one"
+        reported(
+            &client,
+            code("gen", &sets(&format!("open({ended:?}, 'w').write('x')")))
+        ),
+        "out UINT8 [1] 0"
     );
+    assert_eq!(fs::read_to_string(&ended).unwrap(), "x");
+    assert_eq!(
+        reported(&client, code("gen", &sets("raise ValueError('late')"))),
+        format!("InvalidArgument: {} - ValueError: late", failed("py"))
+    );
+    // Without an end it goes on until its client leaves.
+    let endless = format!(
+        "open({closed:?}, 'w').close()\ntry:\n  while True: yield [Tensor('out', b'one')]\n\
+         finally: open({closed:?}, 'a').write('x')"
+    );
+    let call = client.call(code("gen", &endless));
+    eventually("it has begun", || closed.exists().then_some(()));
+    drop(call);
     eventually("it is closed", || {
         (fs::read_to_string(&closed).is_ok_and(|text| text == "x")).then_some(())
     });

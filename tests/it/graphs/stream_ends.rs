@@ -11,7 +11,7 @@ use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::Pa
 use super::shared;
 use crate::support::{
     Server, busy, eventually,
-    graphs::{CODE, add, code, file, generative, graph, next, node, python, rest},
+    graphs::{CODE, add, at, code, file, generative, graph, next, node, python, rest},
     grpc::{Grpc, dummy, floats, raw},
     pipelines::Config,
     repository,
@@ -265,4 +265,30 @@ fn a_stream_that_takes_too_long_is_ended_by_a_stop() {
         "{:?}",
         started.elapsed()
     );
+}
+
+#[test]
+fn calls_that_were_sent_ahead_do_not_run_once_the_stream_has_failed() {
+    let (_, client) = shared::connect();
+    let folder = repository::folder();
+    let [log, go] = ["log", "go"].map(|name| folder.path().join(name));
+    let notes = format!(
+        "open({log:?}, 'a').write('x')\nwhile not os.path.exists({go:?}): time.sleep(0.01)\ntime.sleep(0.05)\nreturn []"
+    );
+    let mut talk = Talk::open(&client);
+    for _ in 0..12 {
+        talk.send(code("py", &notes));
+    }
+    eventually("the first has begun", || log.exists().then_some(()));
+    talk.send(at(3, code("py", &notes)));
+    assert!(next(&mut talk).contains("Packet timestamp mismatch"));
+    fs::write(&go, "").unwrap();
+    assert!(
+        rest(talk)
+            .last()
+            .unwrap()
+            .contains("Packet timestamp mismatch")
+    );
+    let ran = fs::read(&log).unwrap().len();
+    assert!(ran < 6, "{ran} calls");
 }

@@ -105,6 +105,9 @@ fn a_generative_node_wakes_itself() {
     let node = &plan.nodes[0];
     assert_eq!(node.back_edges, [false, true]);
     assert_eq!(node.handler, InputHandler::SyncSet(vec![vec![1], vec![0]]));
+    // One set is behind the other, whatever else could run at once.
+    let text = generative(&format!("{LOOPBACK} {INFO} {SYNC_SET} max_in_flight: 4"));
+    assert_eq!(sound(&text).plan.nodes[0].max_in_flight, 1);
 }
 
 #[test]
