@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{engine::Engine, servable::info_of};
 use crate::{
-    error::{Error, Result},
+    error::Result,
     graph::{Env, Graph, GraphDefinition, VERSION},
     metrics::{GraphCall, Method, RequestRecord, Times},
     request::{InferRequest, InferResponse, RequestOrigin},
@@ -41,7 +41,7 @@ impl OfGraph {
     ) -> Result<InferResponse> {
         let wanted = request.outputs.clone();
         let counts = GraphCall::new(call.reporter(), self.origin, Method::Infer);
-        if let Err(error) = self.validate(&wanted) {
+        if let Err(error) = self.definition.plan().validate_outputs(&wanted) {
             counts.rejected();
             return Err(error);
         }
@@ -71,26 +71,6 @@ impl OfGraph {
         };
         call.answered(ended);
         Ok(response)
-    }
-
-    /// Sees to it that the outputs that are asked for are there, each once.
-    fn validate(&self, wanted: &[String]) -> Result<()> {
-        let outputs = &self.definition.plan().outputs;
-        for (index, name) in wanted.iter().enumerate() {
-            if wanted[..index].contains(name) {
-                return Err(Error::invalid(format!(
-                    "Invalid output name - Requested output: {name} is listed twice"
-                )));
-            }
-            if outputs.iter().all(|output| output.port.name != *name) {
-                let known: Vec<&str> = outputs.iter().map(|it| it.port.name.as_str()).collect();
-                return Err(Error::invalid(format!(
-                    "Invalid output name - Requested output: {name}; the graph has: {}",
-                    known.join(", ")
-                )));
-            }
-        }
-        Ok(())
     }
 }
 

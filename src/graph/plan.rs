@@ -8,7 +8,10 @@ use super::{
     node::{LOOPBACK, NodeSpec, Port},
     packet::PacketType,
 };
-use crate::python::HandlerOutput;
+use crate::{
+    error::{Error, Result},
+    python::HandlerOutput,
+};
 
 /// Environment variable that disables all pools if set to `1`.
 const NO_POOLS: &str = "OVMS_GRAPH_QUEUE_OFF";
@@ -70,6 +73,30 @@ impl GraphPlan {
         }
         let is_python = |node: usize| self.nodes[node].spec.is_python();
         !is_python(node) && (0..seen.len()).any(|node| seen[node] && is_python(node))
+    }
+
+    /// Sees to it that the outputs that are asked for are there, each once.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first one that is not.
+    pub fn validate_outputs(&self, wanted: &[String]) -> Result<()> {
+        let outputs = &self.outputs;
+        for (index, name) in wanted.iter().enumerate() {
+            if wanted[..index].contains(name) {
+                return Err(Error::invalid(format!(
+                    "Invalid output name - Requested output: {name} is listed twice"
+                )));
+            }
+            if outputs.iter().all(|output| output.port.name != *name) {
+                let known: Vec<&str> = outputs.iter().map(|it| it.port.name.as_str()).collect();
+                return Err(Error::invalid(format!(
+                    "Invalid output name - Requested output: {name}; the graph has: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Describes an output of a Python node, for its worker: contents that only other Python nodes take stay there.

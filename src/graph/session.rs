@@ -227,7 +227,8 @@ impl GraphSession {
             let at = convert::following(self.last)?;
             Ok(self.run.scheduler.generated().map_or(at, |it| it.max(at)))
         };
-        if let Err(error) = self.marks.admit(&request) {
+        let outputs = self.definition.plan().validate_outputs(&request.outputs);
+        if let Err(error) = outputs.and_then(|()| self.marks.admit(&request)) {
             return refuse(&error);
         }
         let given = convert::timestamp(&request);

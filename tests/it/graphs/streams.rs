@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path};
 
-use ovms::proto::kserve::{ModelInferRequest, infer_parameter::ParameterChoice};
+use ovms::proto::kserve::{
+    ModelInferRequest, infer_parameter::ParameterChoice,
+    model_infer_request::InferRequestedOutputTensor,
+};
 
 use super::{pool::counting, shared};
 use crate::support::{
@@ -598,13 +601,34 @@ fn generators_give_sets_at_times_of_their_own() {
         assert_eq!(opened(&client, at(t0, count(number))), expected);
     }
     let came = opened(&client, at(MAX_TIME - 1, count(3)));
-    assert_eq!(came[0], sets(MAX_TIME - 1, 1)[0]);
+    assert_eq!(came[..2], sets(MAX_TIME - 1, 2));
     assert!(
         came.last()
             .unwrap()
             .ends_with("the sets have no time left after Timestamp::Max()"),
         "{came:?}"
     );
+}
+
+#[test]
+fn outputs_that_a_request_asks_for_are_there() {
+    let (_, client) = shared::connect();
+    let asks = |name: &str| {
+        let mut request = code("py", "return [Tensor('out', b'fine')]");
+        request.outputs.push(InferRequestedOutputTensor {
+            name: name.to_owned(),
+            ..InferRequestedOutputTensor::default()
+        });
+        request
+    };
+    let mut talk = Talk::open(&client);
+    talk.send(asks("other"));
+    assert_eq!(
+        next(&mut talk),
+        "error: Invalid output name - Requested output: other; the graph has: out; partial deserialization of first request"
+    );
+    talk.send(asks("out"));
+    assert_eq!(rest(talk), ["0: out UINT8 [4] fine", OK]);
 }
 
 #[test]
