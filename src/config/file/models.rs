@@ -200,6 +200,12 @@ fn plain(node: &Node<'_>, flag: &Flag, folder: &Path) -> Option<OsString> {
     let whole = |most| node.whole(flag.least.into(), most).map(|it| it.to_string());
     match flag.kind {
         FlagKind::Switch => node.flag().map(|flag| flag.to_string().into()),
+        // What is too much is an error of the load, and of this model alone.
+        FlagKind::U32 if flag.name == "nireq" => {
+            let number = node.whole(flag.least.into(), i64::MAX)?;
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            Some(number.to_string().into())
+        }
         FlagKind::U32 => whole(u32::MAX.into()).map(Into::into),
         FlagKind::U64 | FlagKind::Usize => whole(i64::MAX).map(Into::into),
         FlagKind::Choice(words) => {

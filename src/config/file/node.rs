@@ -321,11 +321,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a text that is not empty.
+    /// Reads a text that is not empty, and that the names of threads and the texts of C can have.
     pub(in crate::config) fn name(&self) -> Option<&'a str> {
         let text = self.text()?;
         if text.is_empty() {
             return self.refuse("a text that is not empty");
+        }
+        if text.contains('\0') {
+            return self.refuse("a text without the character U+0000");
         }
         Some(text)
     }

@@ -40,7 +40,7 @@ fn all_errors_of_a_file_are_reported_with_their_places() {
     "custom_loader_config_list": [{"config": {"loader_name": "l"}}],
     "monitoring": {"metrics": {"enable": "yes", "list": []}}
 }"#), @r#"
-    5:22 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+    5:22 model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0
     6:13 model_config_list[0].config.nriq: found the unknown key `nriq`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, dynamic_batching, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, state_mode, sequence_batch, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup (did you mean `nireq`?)
     7:27 model_config_list[0].config.batch_size: found true; expected a whole number from 0, or a text such as auto or 1:8
     8:25 model_config_list[0].config.stateful: found 1; expected true or false
@@ -78,12 +78,26 @@ fn all_errors_of_a_file_are_reported_with_their_places() {
         errors(r#"{"model_config_list": [{"config": {"name": "m", "nireq": 99999999999999999999999,
             "custom_loader_options": {"a": 1}, "a b": 1}}]}"#),
         @r#"
-    1:58 model_config_list[0].config.nireq: found 99999999999999999999999; expected a whole number from 0 to 4294967295
+    1:58 model_config_list[0].config.nireq: found 99999999999999999999999; expected a whole number from 0
     2:38 model_config_list[0].config.custom_loader_options: found an object; expected an object with the key `loader_name`
     2:44 model_config_list[0].config.custom_loader_options.a: found 1; expected a text
     2:48 model_config_list[0].config["a b"]: found the unknown key `a b`; expected one of name, base_path, batch_size, shape, layout, mean, scale, color_format, precision, model_version_policy, nireq, inference_timeout_ms, dynamic_batching, target_device, plugin_config, stateful, idle_sequence_cleanup, low_latency_transformation, state_mode, sequence_batch, max_sequence_number, drain_sequences_seconds, cache_dir, allow_cache, custom_loader_options, graph_path, subconfig, warmup
     "#
     );
+}
+
+#[test]
+fn names_have_no_zero_characters() {
+    let text = r#"{
+        "model_config_list": [{"config": {"name": "a\u0000b", "base_path": "/m"}}],
+        "mediapipe_config_list": [{"name": "\u0000"}],
+        "pipeline_config_list": [{"name": "p\u0000", "inputs": [], "nodes": [], "outputs": []}]
+    }"#;
+    insta::assert_snapshot!(errors(text).replace('\0', "NUL"), @r#"
+    2:51 model_config_list[0].config.name: found the text "aNULb"; expected a text without the character U+0000
+    3:44 mediapipe_config_list[0].name: found the text "NUL"; expected a text without the character U+0000
+    4:43 pipeline_config_list[0].name: found the text "pNUL"; expected a text without the character U+0000
+    "#);
 }
 
 #[test]

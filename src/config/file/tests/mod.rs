@@ -133,6 +133,11 @@ fn every_field_of_a_model_is_read() {
 }
 
 #[test]
+fn more_infer_requests_than_there_can_be_are_an_error_of_the_load() {
+    assert_eq!(model(r#""nireq": 5000000000"#).load.nireq, u32::MAX);
+}
+
+#[test]
 fn what_is_not_said_has_its_default() {
     let model = model(r#""base_path": """#);
     assert_eq!(model.base_path, "/models");
