@@ -53,6 +53,13 @@ impl GraphConfig {
             && self.workers == other.workers
     }
 
+    /// Returns the files of which the first that is there is the graph of a folder.
+    pub(super) fn places(base_path: &Path, graph_path: Option<&str>) -> [PathBuf; 2] {
+        let graph_path = graph_path.filter(|path| !path.is_empty());
+        let own = base_path.join(graph_path.unwrap_or(GRAPH));
+        [own, base_path.join("1").join(GRAPH)]
+    }
+
     /// Finds the graph of a folder: under the given name or the usual one, else in the folder of
     /// version 1.
     pub(in crate::config) fn find(
@@ -61,9 +68,8 @@ impl GraphConfig {
         graph_path: Option<&str>,
         subconfig: Option<&str>,
     ) -> Option<Self> {
-        let given = [graph_path, subconfig];
-        let [graph_path, subconfig] = given.map(|path| path.filter(|path| !path.is_empty()));
-        let own = base_path.join(graph_path.unwrap_or(GRAPH));
+        let subconfig = subconfig.filter(|path| !path.is_empty());
+        let [own, graph_path] = Self::places(base_path, graph_path);
         let config = |base_path: PathBuf, graph_path, subconfig| Self {
             name: name.to_owned(),
             base_path,
@@ -77,7 +83,6 @@ impl GraphConfig {
             return Some(config(base_path.to_owned(), own, subconfig));
         }
         let first = base_path.join("1");
-        let graph_path = first.join(GRAPH);
         if !graph_path.is_file() {
             return None;
         }

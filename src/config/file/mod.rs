@@ -15,6 +15,7 @@ mod sections;
 mod syntax;
 
 use std::{
+    collections::BTreeMap,
     io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
@@ -62,6 +63,8 @@ pub struct FileConfig {
     pub models: Vec<ModelEntry>,
     /// Base paths of the models.
     pub base_paths: Vec<BasePath>,
+    /// Files that would make a graph of a model, by its name: each of them may come.
+    pub graph_files: BTreeMap<String, Vec<PathBuf>>,
     /// The pipelines, in the order of the file.
     pub pipelines: Vec<PipelineConfig>,
     /// The libraries of custom nodes, each name once.
@@ -353,7 +356,7 @@ pub fn read_subconfig(path: &Path, defaults: &Defaults) -> Result<Option<FileCon
         let fields = node.fields(&list, &list)?;
         let mut graphs = graphs::Graphs::default();
         let list = fields.get(list[0])?;
-        let (mut models, _) = models::list(list, folder, defaults, &mut graphs);
+        let (mut models, ..) = models::list(list, folder, defaults, &mut graphs);
         let refused = graphs.graphs.into_iter().map(|graph| RefusedEntry {
             name: graph.name,
             reason: EntryError::Graph(graph.graph_path.display().to_string()),
@@ -385,7 +388,8 @@ fn root(node: &Node<'_>, folder: &Path, defaults: &Defaults) -> Option<FileConfi
     let mut config = FileConfig::default();
     let mut graphs = graphs::Graphs::default();
     if let Some(list) = fields.get("model_config_list") {
-        (config.models, config.base_paths) = models::list(list, folder, defaults, &mut graphs);
+        (config.models, config.base_paths, config.graph_files) =
+            models::list(list, folder, defaults, &mut graphs);
     }
     if let Some(list) = fields.get("custom_node_library_config_list") {
         let libraries = sections::libraries(list, folder).into_iter();

@@ -1,6 +1,11 @@
 //! `model_config_list`.
 
-use std::{ffi::OsString, path::Path, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
 use jsonc_parser::ast::Value;
 
@@ -48,8 +53,12 @@ enum Entry {
     Graph(Box<GraphConfig>),
 }
 
-/// Entries of the list, and their base paths.
-type Models = (Vec<ModelEntry>, Vec<BasePath>);
+/// Entries of the list, their base paths, and the files that would make graphs of them.
+type Models = (
+    Vec<ModelEntry>,
+    Vec<BasePath>,
+    BTreeMap<String, Vec<PathBuf>>,
+);
 
 /// Reads the list; what of it is a graph goes to `graphs`.
 pub(super) fn list(
@@ -59,6 +68,7 @@ pub(super) fn list(
     graphs: &mut Graphs,
 ) -> Models {
     let mut base_paths = Vec::new();
+    let mut graph_files = BTreeMap::new();
     let entries = node.list("models").unwrap_or_default();
     let entries = entries.iter().filter_map(|entry| {
         let config = entry.fields(&["config"], &["config"])?;
@@ -74,6 +84,10 @@ pub(super) fn list(
             Ok(Entry::Model(model)) => Ok(model),
             Err(refusal) => Err(refusal),
         };
+        let graph_path = fields.text("graph_path");
+        let folders = graph_folders(&fields, name, folder).into_iter();
+        let files = folders.flat_map(|it| GraphConfig::places(&it, graph_path));
+        graph_files.insert(name.to_owned(), files.collect());
         base_paths.extend(fields.get("base_path").map(|node| BasePath {
             model: name.to_owned(),
             place: node.place(),
@@ -92,7 +106,17 @@ pub(super) fn list(
             }),
         })
     });
-    (entries.collect(), base_paths)
+    (entries.collect(), base_paths, graph_files)
+}
+
+/// Returns the folders of which the first that holds a graph makes an entry one.
+fn graph_folders(fields: &Fields<'_>, name: &str, folder: &Path) -> Vec<PathBuf> {
+    let base_path = fields.text("base_path").unwrap_or_default();
+    // A graph that is named alone is in the folder of its name, as in the list of graphs.
+    let own = base_path.is_empty().then(|| folder.join(name));
+    own.into_iter()
+        .chain([resolve(folder, base_path)])
+        .collect()
 }
 
 /// Reads all keys of one entry, so that every error of the file is found, and validates it then.
@@ -135,16 +159,12 @@ fn entry<'a>(
     let batching = batching.and_then(|node| Some((batching::read(node)?, node)));
 
     let find = |base_path: &Path| GraphConfig::find(name, base_path, graph_path, subconfig);
-    let is_alone = fields.text("base_path").is_none_or(str::is_empty);
-    // A graph that is named alone is in the folder of its name, as in the list of graphs.
-    let own = is_alone.then(|| find(&folder.join(name))).flatten();
-    let graph = own.or_else(|| find(&base_path));
-    if let Some((node, given)) = fields.get("graph_path").zip(graph_path) {
-        let folder = match is_alone {
-            true => folder.join(name),
-            false => base_path.clone(),
-        };
-        graphs::warn_of_absent(node, (&folder, given), graph.as_ref());
+    let folders = graph_folders(fields, name, folder);
+    let graph = folders.iter().find_map(|it| find(it));
+    if let (Some(node), Some(given), [first, ..]) =
+        (fields.get("graph_path"), graph_path, &folders[..])
+    {
+        graphs::warn_of_absent(node, (first, given), graph.as_ref());
     }
     if let Some(graph) = graph {
         warn_of_unused(node, fields);

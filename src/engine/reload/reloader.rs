@@ -128,7 +128,7 @@ impl Reloader {
     ///
     /// Fails if the file cannot be read, or not as a configuration.
     pub async fn read(&mut self) -> Result<Arc<FileConfig>, ReloadError> {
-        self.reader.look().await?;
+        self.reader.look([]).await?;
         Ok(self.reader.last())
     }
 
@@ -250,7 +250,10 @@ impl Reloader {
 
     async fn uncounted_pass(&mut self, trigger: Trigger) -> Done {
         let mut done = Done::default();
-        match self.reader.look().await {
+        let idle = self.served.iter();
+        let idle = idle.filter(|(_, served)| served.model.versions().is_empty());
+        let idle = idle.map(|(name, _)| name.as_str());
+        match self.reader.look(idle).await {
             Ok(is_new) => {
                 done.new_file = is_new;
                 done.recovered = !std::mem::replace(&mut self.is_readable, true);
@@ -322,6 +325,13 @@ impl Reloader {
                 done.changed |= served.remove();
             }
         }
+        // A model that never had a version gives up its name to a graph.
+        for graph in &config.graphs {
+            let of = self.served.get(&graph.name);
+            if of.is_some_and(|of| of.config.is_none() && of.model.versions().is_empty()) {
+                self.served.remove(&graph.name);
+            }
+        }
         self.announce(&wanted, config);
         let kept = self.served.keys().filter(|name| done.keeps(name));
         let pipelines = config.pipelines.iter().map(|pipeline| &pipeline.name);
@@ -341,7 +351,7 @@ impl Reloader {
                 let folders = wanted.iter();
                 let folders = folders.map(|(name, it)| (name.clone(), it.base_path.clone()));
                 let known = std::mem::take(&mut self.surveys);
-                let (known, surveyed) = known.renew(folders.collect()).await;
+                let (known, surveyed) = known.renew(places.collect()).await;
                 self.surveys = known;
                 surveyed
             }

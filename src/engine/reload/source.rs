@@ -83,21 +83,34 @@ impl Reader {
         }
     }
 
-    /// Reads the configuration again; returns whether it is another one than before.
+    /// Reads the configuration again; returns whether it is another one than before. Of a file that is as before, entries
+    /// of `idle` models, which serve nothing, may be graphs by now.
     ///
     /// # Errors
     ///
     /// Fails if it cannot be read, or not as a configuration; what was read before is still there, see
     /// [`Reader::last`].
-    pub(super) async fn look(&mut self) -> Result<bool, ReloadError> {
+    pub(super) async fn look(
+        &mut self,
+        idle: impl IntoIterator<Item = &str>,
+    ) -> Result<bool, ReloadError> {
         match &mut self.origin {
             Origin::Given => Ok(false),
             Origin::File(file) => {
-                let is_first = file.content.is_none();
-                let Some(config) = file.look().await.map_err(ReloadError::File)? else {
+                let before = file.content.clone();
+                let awaited = idle.into_iter();
+                let awaited = awaited.filter_map(|name| self.config.graph_files.get(name));
+                let awaited: Arc<[PathBuf]> = awaited.flatten().cloned().collect();
+                let looked = file.look(&awaited).await.map_err(ReloadError::File)?;
+                let Some(config) = looked else {
                     return Ok(false);
                 };
-                if !is_first {
+                if before == file.content {
+                    if config.graphs == self.config.graphs {
+                        return Ok(false);
+                    }
+                    tracing::info!("the folder of an entry that serves nothing holds a graph now");
+                } else if before.is_some() {
                     tracing::info!("the configuration file has changed; reloading it");
                     if config.monitoring != self.config.monitoring {
                         tracing::warn!(
@@ -166,14 +179,14 @@ impl Reader {
 }
 
 impl ConfigFile {
-    /// Reads the file; `None` if it is as before.
-    async fn look(&mut self) -> Result<Option<FileConfig>, FileError> {
+    /// Reads the file; `None` if it is as before, and none of the awaited files is there.
+    async fn look(&mut self, awaited: &Arc<[PathBuf]>) -> Result<Option<FileConfig>, FileError> {
         let mut tries = 0;
         loop {
             tries += 1;
             let (path, defaults) = (self.path.clone(), Arc::clone(&self.defaults));
-            let before = self.content.clone();
-            let read = move || read(&path, &defaults, before.as_deref());
+            let (before, awaited) = (self.content.clone(), Arc::clone(awaited));
+            let read = move || read(&path, &defaults, before.as_deref(), &awaited);
             match task::blocking("read configuration", read).await {
                 Ok(None) => return Ok(None),
                 Ok(Some((content, config))) => {
@@ -190,14 +203,16 @@ impl ConfigFile {
 /// A file's content, and what it says.
 type Content = (Arc<[u8]>, FileConfig);
 
-/// Reads a file; `None` if its content is as before.
+/// Reads a file; `None` if its content is as before, and none of the awaited files is there.
 fn read(
     path: &Path,
     defaults: &Defaults,
     before: Option<&[u8]>,
+    awaited: &[PathBuf],
 ) -> Result<Option<Content>, FileError> {
     let content = config::read_regular(path)?;
-    if before == Some(content.as_slice()) {
+    let is_same = before == Some(content.as_slice());
+    if is_same && !awaited.iter().any(|path| path.is_file()) {
         return Ok(None);
     }
     let config = config::parse(&content, path, defaults)?;

@@ -54,6 +54,9 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
     // Another file of the server is brought into effect by the watcher, and what else has changed
     // with it.
     graphs::write(&config.beside("g"), PASS);
+    let waiting = config.beside("waiting");
+    fs::create_dir(&waiting).unwrap();
+    config.model("waiting", &waiting);
     config.write();
     server.wait_log("Mediapipe: late state changed to: AVAILABLE");
     eventually("loaded again", || {
@@ -61,6 +64,10 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
     });
     assert_eq!(infer(&client, one("g")), "out [1,1] 3");
     assert_eq!(changes(&server, "h"), expected[..1]);
+    // An entry is a graph as soon as its folder holds one.
+    graphs::write(&waiting, PASS);
+    server.wait_log("Mediapipe: waiting state changed to: AVAILABLE");
+    assert_eq!(infer(&client, one("waiting")), "out [1,1] 3");
 }
 
 /// Returns a handler that logs its life cycle, and reports its version.
