@@ -12,7 +12,7 @@ use super::ir::RtInfo;
 use crate::tensor::{Dim, PartialShape};
 
 /// Name of the file, with a label per line.
-const FILE: &str = "labels.txt";
+pub(super) const FILE: &str = "labels.txt";
 
 /// Maximum size of the labels in bytes; further ones are no labels.
 const MAX_SIZE: u64 = 1 << 20;

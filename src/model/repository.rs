@@ -18,7 +18,7 @@ const ONLY: i64 = 1;
 /// first one that is complete wins.
 const FORMATS: &[(&str, Option<&str>)] = &[
     (IR, Some("bin")),
-    ("onnx", None),
+    (ONNX, None),
     ("pdmodel", Some("pdiparams")),
     (TENSORFLOW, None),
     ("tflite", None),
@@ -55,6 +55,29 @@ pub(super) fn parts(file: &Path) -> Vec<PathBuf> {
     endings.map(|ending| file.with_extension(ending)).collect()
 }
 
+/// Returns whether the weights of a model file may be in others beside it, which only the model names.
+pub(super) fn may_have_external_data(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == ONNX)
+}
+
+/// Endings of files in a version folder that no model is read from.
+const TEXTS: [&str; 10] = [
+    "csv", "html", "json", "log", "md", "pbtxt", "py", "txt", "yaml", "yml",
+];
+
+/// Returns whether a file in a version folder may be of the model there, by its name: notes and logs are not, but all
+/// assets of a `SavedModel` are.
+pub(super) fn may_be_of_model(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let ending = path.extension().unwrap_or_default();
+    let is_other =
+        name.starts_with(b".") || TEXTS.iter().any(|text| ending.eq_ignore_ascii_case(text));
+    !is_other
+        || path
+            .parent()
+            .is_some_and(|folder| folder.ends_with("assets"))
+}
+
 /// Finds the file that a model file lacks beside it, if its format has two.
 pub fn missing_part(file: &Path) -> Option<PathBuf> {
     parts(file).into_iter().find(|part| !part.is_file())
@@ -62,6 +85,9 @@ pub fn missing_part(file: &Path) -> Option<PathBuf> {
 
 /// Ending of the graph of an OpenVINO IR.
 const IR: &str = "xml";
+
+/// Ending of an ONNX file.
+const ONNX: &str = "onnx";
 
 /// Ending of a TensorFlow frozen graph, or of the file that makes its folder a `SavedModel`.
 const TENSORFLOW: &str = "pb";
@@ -348,8 +374,13 @@ fn files_among(folder: &Path, mut names: Vec<PathBuf>) -> Result<ModelFiles, Rep
             .cloned()
     };
     for &(ending, second) in FORMATS {
-        let second = second.map(|ending| first(ending).ok_or(()));
-        let (Some(model), Ok(second)) = (first(ending), second.transpose()) else {
+        let Some(model) = first(ending) else {
+            continue;
+        };
+        // The one of the model's own name; with another one, it would compute other numbers.
+        let own = |ending| Some(model.with_extension(ending)).filter(|path| names.contains(path));
+        let second = second.map(|ending| own(ending).or_else(|| first(ending)).ok_or(()));
+        let Ok(second) = second.transpose() else {
             continue;
         };
         let is_saved = |path: &PathBuf| path.ends_with("saved_model.pb");
@@ -415,6 +446,21 @@ pub(super) mod tests {
             said("5", &["m.xml", "m.bin", "m.onnx"]).as_deref(),
             Some("m.xml is served of /m/5, and not m.onnx: a version has one model")
         );
+    }
+
+    #[test]
+    fn weights_of_the_name_of_the_model_come_first() {
+        let root = tempfile::tempdir().unwrap();
+        let weights = |names: &[&str]| {
+            touch(root.path(), names);
+            let files = files(root.path()).unwrap();
+            assert_eq!(files.paths().0, root.path().join("model.xml"));
+            let weights = files.paths().1.and_then(Path::file_name);
+            weights.map(|name| name.to_string_lossy().into_owned())
+        };
+        let of_others = weights(&["model.xml", "weights.bin", "backup.bin"]);
+        assert_eq!(of_others.as_deref(), Some("backup.bin"));
+        assert_eq!(weights(&["model.bin"]).as_deref(), Some("model.bin"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::{
     error::{Result, chain},
     graph,
     metrics::Metrics,
-    model::storage::KnownSurveys,
+    model::storage::{KnownSurveys, SurveyPlace},
     pipeline,
     request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
@@ -348,8 +348,11 @@ impl Reloader {
         let mut surveyed: BTreeMap<String, Surveyed> = match trigger {
             Trigger::Start => BTreeMap::new(),
             Trigger::Watch | Trigger::Asked => {
-                let folders = wanted.iter();
-                let folders = folders.map(|(name, it)| (name.clone(), it.base_path.clone()));
+                let place = |it: &ModelConfig| SurveyPlace {
+                    base_path: it.base_path.clone(),
+                    model_file: it.load.model_file.clone(),
+                };
+                let places = wanted.iter().map(|(name, it)| (name.clone(), place(it)));
                 let known = std::mem::take(&mut self.surveys);
                 let (known, surveyed) = known.renew(places.collect()).await;
                 self.surveys = known;

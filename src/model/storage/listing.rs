@@ -10,7 +10,7 @@ use std::{
 use object_store::{ObjectMeta, path::Path};
 
 use super::{StorageError, location::Location, options::StorageLimits};
-use crate::model::folders::FolderSurvey;
+use crate::model::{folders::FolderSurvey, labels, mapping, repository};
 
 /// One object of a version: a file to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub struct Object {
 pub struct RemoteVersion {
     /// The number that the folder is named by.
     pub number: i64,
-    /// Identity, which changes when any object does.
+    /// Identity, which changes when any of these objects does.
     pub identity: FileIdentity,
-    /// The objects, by name.
+    /// The objects that a load may read, by name.
     pub objects: Arc<[Object]>,
     /// The name of the version folder.
     pub(super) folder: String,
@@ -81,6 +81,12 @@ impl fmt::Debug for FileIdentity {
     }
 }
 
+/// Returns whether a load may read a file of a version folder.
+fn is_read(path: &LocalPath) -> bool {
+    let beside = [mapping::path(LocalPath::new("")), labels::FILE.into()];
+    repository::may_be_of_model(path) || beside.iter().any(|file| path.ends_with(file))
+}
+
 /// Sorts objects below a prefix into versions.
 pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<RemoteVersion> {
     let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
@@ -92,6 +98,9 @@ pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<Re
             continue;
         };
         let objects = folders.entry(folder.to_owned()).or_default();
+        if !is_read(LocalPath::new(name)) {
+            continue;
+        }
         objects.push(Object {
             name: name.to_owned(),
             size: meta.size,
@@ -189,6 +198,11 @@ mod tests {
             "models/a/10/m.xml",
             "models/a/10/m.bin",
             "models/a/9/saved_model.pb",
+            "models/a/9/README.md",
+            "models/a/9/labels.txt",
+            "models/a/9/assets/words.txt",
+            "models/a/9/mapping_config.json",
+            "models/a/9/train.log",
             "models/a/9/variables/variables.index",
             "models/a/backup/m.xml",
             "models/a/11.tmp/m.xml",
@@ -208,7 +222,7 @@ mod tests {
         assert_eq!(
             versions,
             [
-                r#"9 6 ["saved_model.pb", "variables/variables.index"]"#,
+                r#"9 15 ["assets/words.txt", "labels.txt", "mapping_config.json", "saved_model.pb", "variables/variables.index"]"#,
                 r#"10 6 ["m.bin", "m.xml"]"#
             ]
         );

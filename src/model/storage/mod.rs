@@ -7,7 +7,7 @@
 //! ```ignore
 //! let repository = Repository::open(&config.base_path, Options::of_process).await?;
 //! // At the start and at every reload pass:
-//! let found = repository.survey().await?.versions; // number, identity, locator
+//! let found = repository.survey(None).await?.versions; // number, identity, locator
 //! // …choose by policy; load what is new or has another identity than what is loaded:
 //! let folder = repository.local(&version.locator).await?;
 //! let files = model::repository::files(&folder)?;
@@ -50,4 +50,4 @@ pub use location::{check_remote, is_remote};
 pub use options::{StorageLimits, StorageOptions};
 pub use remote::Storage;
 pub use repository::{FoundVersion, Locator, Repository, SourceError};
-pub use surveys::KnownSurveys;
+pub use surveys::{KnownSurveys, SurveyPlace};

@@ -21,12 +21,21 @@ use crate::{
 /// Age below which a change cannot be distinguished from one right after it: some file systems count seconds.
 const COARSE: Duration = Duration::from_secs(2);
 
-/// The last surveys, by base path.
+/// Source of a survey: a base path, and the name of the model file in each version, if that is given.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SurveyPlace {
+    /// The base path.
+    pub base_path: String,
+    /// The name of the model file.
+    pub model_file: Option<Arc<str>>,
+}
+
+/// The last surveys.
 ///
 /// A pass over many models mostly finds what it has found before. To see that takes a look at each file
 /// and folder, and not the reading of the folders.
 #[derive(Debug, Default)]
-pub struct KnownSurveys(BTreeMap<String, KnownSurvey>);
+pub struct KnownSurveys(BTreeMap<SurveyPlace, KnownSurvey>);
 
 #[derive(Debug)]
 struct KnownSurvey {
@@ -93,13 +102,13 @@ impl Looks {
 }
 
 impl KnownSurveys {
-    /// Finds the versions of base paths that are folders of this machine, by the names of their models;
+    /// Finds the versions of places that are folders of this machine, by the names of their models;
     /// others are left out. A survey that still holds is the same object as before.
     ///
     /// In one go, since the way to a thread that may block and back takes longer than the look at a folder.
     pub async fn renew(
         self,
-        base_paths: BTreeMap<String, String>,
+        places: BTreeMap<String, SurveyPlace>,
     ) -> (
         Self,
         BTreeMap<String, Result<Arc<FolderSurvey<FoundVersion>>, SourceError>>,
@@ -107,9 +116,10 @@ impl KnownSurveys {
         let look = move || {
             let mut before = self;
             let mut renewed = Self::default();
-            let local = base_paths.into_iter().filter(|(_, path)| !is_remote(path));
+            let places = places.into_iter();
+            let local = places.filter(|(_, place)| !is_remote(&place.base_path));
             let surveys = local
-                .map(|(name, path)| (name, renewed.look(&mut before, path).map_err(Into::into)))
+                .map(|(name, place)| (name, renewed.look(&mut before, place).map_err(Into::into)))
                 .collect();
             (renewed, surveys)
         };
@@ -120,18 +130,19 @@ impl KnownSurveys {
     fn look(
         &mut self,
         before: &mut Self,
-        base_path: String,
+        place: SurveyPlace,
     ) -> Result<Arc<FolderSurvey<FoundVersion>>, RepositoryError> {
-        if let Some(known) = self.0.get(&base_path) {
+        if let Some(known) = self.0.get(&place) {
             return Ok(Arc::clone(&known.survey));
         }
-        let known = before.0.remove(&base_path).filter(KnownSurvey::holds);
+        let known = before.0.remove(&place).filter(KnownSurvey::holds);
         let known = match known {
             Some(known) => known,
             None => {
                 let mut looks = Looks(Some(Vec::new()));
                 let begun = SystemTime::now();
-                let survey = Arc::new(look_at(Path::new(&base_path), &mut looks)?);
+                let (path, file) = (Path::new(&place.base_path), place.model_file.as_deref());
+                let survey = Arc::new(look_at(path, file, &mut looks)?);
                 let seen = looks.0.filter(|seen| are_settled(seen, begun));
                 let Some(seen) = seen else {
                     return Ok(survey);
@@ -140,7 +151,7 @@ impl KnownSurveys {
             }
         };
         let survey = Arc::clone(&known.survey);
-        self.0.insert(base_path, known);
+        self.0.insert(place, known);
         Ok(survey)
     }
 }
@@ -177,13 +188,21 @@ mod tests {
         root
     }
 
+    fn place(root: &Path) -> SurveyPlace {
+        SurveyPlace {
+            base_path: root.display().to_string(),
+            model_file: None,
+        }
+    }
+
     /// Looks until the folder is left alone for long enough; returns what is known then.
     fn settled(root: &Path) -> KnownSurveys {
         let begun = std::time::Instant::now();
         loop {
             let mut known = KnownSurveys::default();
-            let path = root.display().to_string();
-            known.look(&mut KnownSurveys::default(), path).unwrap();
+            known
+                .look(&mut KnownSurveys::default(), place(root))
+                .unwrap();
             if !known.0.is_empty() {
                 return known;
             }
@@ -194,7 +213,7 @@ mod tests {
 
     /// Returns whether a look at a changed folder gives what was known.
     fn is_known(known: &mut KnownSurveys, root: &Path) -> bool {
-        let path = root.display().to_string();
+        let path = place(root);
         let before = known.0.get(&path).map(|known| Arc::clone(&known.survey));
         let found = KnownSurveys::default().look(known, path).unwrap();
         before.is_some_and(|before| Arc::ptr_eq(&before, &found))
@@ -231,7 +250,7 @@ mod tests {
     fn a_folder_that_was_just_changed_is_looked_at_again() {
         let root = repository();
         let mut known = KnownSurveys::default();
-        let path = root.path().display().to_string();
+        let path = place(root.path());
         known.look(&mut KnownSurveys::default(), path).unwrap();
         assert!(known.0.is_empty());
     }
@@ -241,7 +260,7 @@ mod tests {
         let root = repository();
         std::os::unix::fs::symlink(root.path().join("1"), root.path().join("2")).unwrap();
         let mut looks = Looks(Some(Vec::new()));
-        look_at(root.path(), &mut looks).unwrap();
+        look_at(root.path(), None, &mut looks).unwrap();
         assert!(looks.0.is_none());
     }
 }

@@ -203,6 +203,17 @@ fn one_model_of_the_flags_is_reloaded_too() {
     let server = Server::begin("m", root.path(), &["--file_system_poll_wait_seconds", "0"]);
     server.wait_ready();
     assert_eq!(reload(&server), "200");
+    fs::write(root.path().join("1/NOTES.md"), "").unwrap();
+    assert_eq!(reload(&server), "200");
+    // Another file of the same size and time, as of an image whose files all have one time.
+    let (graph, other) = (repository::graph(root.path()), root.path().join("other"));
+    fs::copy(&graph, &other).unwrap();
+    let time = graph.metadata().unwrap().modified().unwrap();
+    let opened = fs::File::options().write(true).open(&other).unwrap();
+    opened.set_modified(time).unwrap();
+    fs::rename(other, graph).unwrap();
+    assert_eq!(reload(&server), "201");
+    assert_eq!(reload(&server), "200");
     repository::copy(&model("dummy").join("1"), &root.path().join("2"));
     assert_eq!(reload(&server), "201");
     wait_config(&server, &["m 1 END OK", "m 2 AVAILABLE OK"]);
@@ -212,6 +223,31 @@ fn one_model_of_the_flags_is_reloaded_too() {
         config(&server),
         ["m 1 END OK", "m 2 AVAILABLE OK", "m 3 LOADING UNKNOWN"]
     );
+}
+
+#[test]
+fn another_base_path_takes_over_once_a_version_of_it_is_loaded() {
+    let [old, new] = ["1", "5"].map(|number| repository::of(&[(number, "dummy")]));
+    let graph = new.path().join("5").join("model.xml");
+    let good = fs::read(&graph).unwrap();
+    fs::write(&graph, "<net").unwrap();
+    let file = File::new(&json!([entry("m", old.path())]));
+    let server = file.serve();
+    file.write(&json!([entry("m", new.path())]));
+    assert!(reload(&server).starts_with("500: "));
+    let kept = ["m 1 AVAILABLE UNKNOWN", "m 5 LOADING UNKNOWN"];
+    assert_eq!(config(&server), kept);
+    assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
+    // The way back.
+    file.write(&json!([entry("m", old.path())]));
+    assert_eq!(reload(&server), "201");
+    assert_eq!(config(&server), ["m 1 AVAILABLE OK", "m 5 END OK"]);
+    file.write(&json!([entry("m", new.path())]));
+    assert!(reload(&server).starts_with("500: "));
+    assert_eq!(config(&server), kept);
+    fs::write(&graph, good).unwrap();
+    assert_eq!(reload(&server), "201");
+    wait_config(&server, &["m 1 END OK", "m 5 AVAILABLE OK"]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ const BODY: &[u8] =
     br#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32","data":[0,1,2,3,4,5,6,7,8,9]}]}"#;
 
 /// Models of the shared server, each of one test, with their versions.
-const MODELS: [(&str, &[(&str, &str)]); 9] = [
+const MODELS: [(&str, &[(&str, &str)]); 10] = [
     ("highest", &[("1", "dummy")]),
     ("policy", &[("1", "dummy"), ("2", "dummy"), ("4", "dummy")]),
     ("failing", &[("1", "dummy"), ("2", "broken")]),
@@ -36,6 +36,7 @@ const MODELS: [(&str, &[(&str, &str)]); 9] = [
     ("garbage", &[("1", "dummy")]),
     ("vanishing", &[("1", "dummy")]),
     ("asked", &[("1", "dummy")]),
+    ("flat", &[("", "dummy")]),
     ("copied", &[("1", "dummy")]),
     ("renamed", &[("1", "dummy"), ("2", "dummy")]),
 ];
@@ -207,6 +208,31 @@ fn a_base_path_that_vanishes_leaves_what_is_loaded() {
     assert_eq!(infer(server, "vanishing"), "version 1");
     fs::rename(&away, &root).unwrap();
     wait_index(server, "vanishing", &["1 READY"]);
+}
+
+#[test]
+fn a_folder_without_versions_serves_its_model_until_another_version_is_loaded() {
+    let (server, root) = (server(), root("flat"));
+    let wait = |start: &str| {
+        eventually(start, || {
+            let found = index(server, "flat");
+            found[0].starts_with(start).then_some(())
+        });
+        assert_eq!(infer(server, "flat"), "version 1");
+    };
+    wait("1 READY");
+    // Its files come later.
+    fs::create_dir(root.join("2")).unwrap();
+    wait("1 READY version 2: File not found or cannot open - no model in ");
+    fs::remove_dir(root.join("2")).unwrap();
+    wait_index(server, "flat", &["1 READY", "2 UNAVAILABLE unloaded"]);
+    // A weights file that is just being replaced.
+    fs::rename(root.join("model.bin"), root.join("away")).unwrap();
+    wait("1 READY there is no version in ");
+    fs::rename(root.join("away"), root.join("model.bin")).unwrap();
+    wait_index(server, "flat", &["1 READY", "2 UNAVAILABLE unloaded"]);
+    add(&root, "2", "dummy");
+    wait_index(server, "flat", &["1 UNAVAILABLE unloaded", "2 READY"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{
     config::{ModelConfig, StatefulConfig},
     model::{
         Version,
-        storage::{FileIdentity, Locator},
+        storage::{FileIdentity, FoundVersion, Locator},
     },
     openvino::LoadOptions,
 };
@@ -30,19 +30,27 @@ pub(super) struct Attempt {
 }
 
 /// Facts that decide whether a load would have another result.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(super) struct Facts {
     /// Base path, options, and settings of sequences, see [`kept`].
     settings: (String, LoadOptions, Option<StatefulConfig>),
     identity: FileIdentity,
+    /// Identity of the files themselves.
+    files: FileIdentity,
 }
 
 impl Facts {
-    pub(super) fn new(config: &ModelConfig, identity: FileIdentity) -> Self {
+    pub(super) fn new(config: &ModelConfig, found: &FoundVersion) -> Self {
         Self {
             settings: (config.base_path.clone(), config.load.clone(), kept(config)),
-            identity,
+            identity: found.identity,
+            files: found.files,
         }
+    }
+
+    /// Returns whether nothing has changed that the watcher loads for.
+    fn is_as(&self, other: &Self) -> bool {
+        self.settings == other.settings && self.identity == other.identity
     }
 }
 
@@ -56,7 +64,10 @@ struct Failure {
 impl Attempt {
     /// Returns whether a version is to be loaded.
     pub(super) fn due(&mut self, version: &Version, facts: &Facts, trigger: Trigger) -> bool {
-        if version.is_loaded() && self.loaded.as_ref() == Some(facts) {
+        let loaded = self.loaded.as_ref().filter(|_| version.is_loaded());
+        let loaded = loaded.filter(|loaded| loaded.is_as(facts));
+        let is_replaced = loaded.map(|loaded| loaded.files != facts.files);
+        if is_replaced == Some(false) {
             // If something else failed meanwhile, it is wanted no longer.
             self.failed = None;
             self.seen = None;
@@ -64,13 +75,21 @@ impl Attempt {
             return false;
         }
         if let Some((failed, failure)) = &mut self.failed
-            && failed == facts
+            && failed.is_as(facts)
         {
             if trigger == Trigger::Watch && failure.left > 0 {
                 failure.left -= 1;
                 return false;
             }
             return true;
+        }
+        if is_replaced == Some(true) {
+            // By others of the same sizes and times, which are for those who ask. The watcher does not load them, since
+            // the numbers of files may change by themselves, and a load ends sequences.
+            self.failed = None;
+            self.seen = Some(facts.identity);
+            version.forget_failure();
+            return trigger == Trigger::Asked;
         }
         let known = self.failed.as_ref().map(|(facts, _)| facts);
         let known = known.or(self.loaded.as_ref());
@@ -84,11 +103,16 @@ impl Attempt {
         true
     }
 
+    /// Returns the base path that the loaded version is of.
+    pub(super) fn base_path(&self) -> Option<&String> {
+        self.loaded.as_ref().map(|facts| &facts.settings.0)
+    }
+
     /// Returns whether the last load was of the same, and failed.
     pub(super) fn has_failed(&self, facts: &Facts) -> bool {
         self.failed
             .as_ref()
-            .is_some_and(|(failed, _)| failed == facts)
+            .is_some_and(|(failed, _)| failed.is_as(facts))
     }
 
     /// Returns whether no load is due later.
@@ -110,7 +134,10 @@ impl Attempt {
 
     /// Remembers a load that failed; each one more of the same makes the pause longer.
     pub(super) fn fail(&mut self, facts: Facts) {
-        let before = self.failed.take().filter(|(before, _)| *before == facts);
+        let before = self
+            .failed
+            .take()
+            .filter(|(before, _)| before.is_as(&facts));
         let pause = before.map_or(1, |(_, failure)| (failure.pause * 2).min(MAX_PAUSE));
         let failure = Failure {
             left: pause - 1,

@@ -175,7 +175,7 @@ impl Served {
         for version in self.model.versions() {
             version.set_drain(drain(&config));
         }
-        match self.survey(config.base_path.clone(), surveyed).await {
+        match self.survey(&config, surveyed).await {
             Ok((repository, found)) => {
                 let looked = match found.is_empty() {
                     true => Err(format!("{NO_VERSION} in {}", config.base_path)),
@@ -246,20 +246,24 @@ impl Served {
     /// Finds the versions that there are.
     async fn survey(
         &mut self,
-        base_path: String,
+        config: &ModelConfig,
         surveyed: Option<Surveyed>,
     ) -> Result<(Repository, BTreeMap<i64, FoundVersion>), SourceError> {
         let repository = match self.repository.take() {
             Some(repository) => repository,
             None => {
-                let repository = Repository::open(&base_path, StorageOptions::of_process).await?;
+                let repository =
+                    Repository::open(&config.base_path, StorageOptions::of_process).await?;
                 self.model.show_download(repository.progress());
                 repository
             }
         };
         let survey = match surveyed {
             Some(surveyed) => surveyed,
-            None => repository.survey().await.map(Arc::new),
+            None => repository
+                .survey(config.load.model_file.clone())
+                .await
+                .map(Arc::new),
         };
         let survey = match survey {
             Ok(survey) => survey,
@@ -270,7 +274,7 @@ impl Served {
         };
         // Once, for as long as they exist.
         let ignored = BTreeSet::from_iter(survey.ignored.iter().cloned());
-        let base_path = base_path.trim_end_matches('/');
+        let base_path = config.base_path.trim_end_matches('/');
         for folder in ignored.difference(&self.ignored) {
             tracing::warn!(folder = %format_args!("{base_path}/{}", folder.name), "{folder}");
         }
@@ -305,12 +309,26 @@ impl Served {
                 failed.insert(number);
             }
         }
+        let vacancy = self.vacancy(round, &wanted, &failed);
         for version in self.model.versions() {
             let number = version.number();
             let gone = !found.contains_key(&number);
             // What failed stays to be seen, as long as it is there.
             let keep = wanted.contains(&number) || (failed.contains(&number) && !gone);
             if keep || version.status().state >= VersionState::Unloading {
+                continue;
+            }
+            if let Some(reason) = vacancy.as_deref().filter(|_| gone && version.is_loaded())
+                && self.may_stay(number, config).await
+            {
+                if version.failure().is_none() {
+                    tracing::warn!(
+                        model = self.model.name(),
+                        version = number,
+                        "goes on serving: {reason}"
+                    );
+                }
+                version.fail(reason);
                 continue;
             }
             tracing::info!(model = self.model.name(), version = number, "retiring");
@@ -329,6 +347,43 @@ impl Served {
             .chain(serving)
             .collect();
         round.repository.keep_only(&served).await;
+    }
+
+    /// Returns why no version serves as it is wanted; `None` if one does.
+    fn vacancy(&self, round: &Round, wanted: &[i64], failed: &BTreeSet<i64>) -> Option<String> {
+        let mut reason = None;
+        for &number in wanted.iter().chain(failed) {
+            let version = self.model.known(number);
+            let failure = version.as_ref().and_then(|version| version.failure());
+            match failure {
+                Some(failure) => reason = Some(format!("version {number}: {failure}")),
+                None if version.is_some_and(|version| version.is_loaded()) => return None,
+                None => {}
+            }
+        }
+        let missing = || format!("{NO_VERSION} in {}", round.config.base_path);
+        Some(reason.unwrap_or_else(missing))
+    }
+
+    /// Returns whether a version that is found no more may go on until another one takes its place: its folder was not
+    /// removed, and the policy has it.
+    async fn may_stay(&self, number: i64, config: &ModelConfig) -> bool {
+        if let VersionPolicy::Specific(named) = &config.policy
+            && !named.contains(&number)
+        {
+            return false;
+        }
+        let Some(attempt) = self.attempts.get(&number) else {
+            return false;
+        };
+        match &attempt.from {
+            _ if attempt.base_path() != Some(&config.base_path) => true,
+            Some(Locator::Folder(folder)) => {
+                let folder = folder.clone();
+                task::blocking("look at folder", move || folder.exists()).await
+            }
+            Some(Locator::Remote(_)) | None => false,
+        }
     }
 
     fn version(&self, number: i64, metrics: &Metrics) -> Arc<Version> {
@@ -354,7 +409,7 @@ impl Served {
         let number = version.number();
         let config = &round.config;
         version.set_drain(drain(config));
-        let facts = Facts::new(config, found.identity);
+        let facts = Facts::new(config, found);
         let attempt = self.attempts.entry(number).or_default();
         if !attempt.due(version, &facts, round.trigger) {
             return;
