@@ -59,8 +59,8 @@ pub struct InferRequest {
     pub inputs: Vec<InputTensor>,
     /// The outputs that the client wants, in its order; empty means all.
     pub outputs: Vec<String>,
-    /// Number of raw buffers sent for the inputs, if it differs from the number of inputs.
-    pub raw_mismatch: Option<usize>,
+    /// Number of inputs sent, special ones among them, and of their raw buffers, if these differ.
+    pub raw_mismatch: Option<(usize, usize)>,
     /// Wording of errors.
     pub dialect: Dialect,
     /// The special inputs of stateful models, where the protocol has them in a form of their own;

@@ -27,7 +27,7 @@ pub enum EntryError {
     NotStateful(&'static str),
     /// More sequences than 32 bits count.
     #[error("Sequence max number parameter too high - {0}; at most 4294967295")]
-    SequenceNumber(i64),
+    SequenceNumber(String),
     /// A model with state whose shape or batch size is `auto`.
     #[error("Dynamic shape and dynamic batch size are not supported for stateful models")]
     StatefulAuto,

@@ -291,7 +291,7 @@ fn loader_options(node: &Node<'_>) {
 /// state.
 fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'a>> {
     let number = fields.get("max_sequence_number");
-    let number = number.and_then(|node| Some((node.whole(0, i64::MAX)?, node)));
+    let number = number.and_then(|node| Some((node.natural()?, node)));
     if !flags.stateful {
         for key in [
             "low_latency_transformation",
@@ -306,7 +306,8 @@ fn sequences<'a>(fields: &Fields<'a>, flags: &mut Flags) -> Result<(), Refusal<'
             }
         }
     } else if let Some((number, node)) = number {
-        let number = u32::try_from(number)
+        let number = number
+            .parse()
             .map_err(|_| (EntryError::SequenceNumber(number), node.clone()))?;
         flags.max_sequence_number = Some(number);
     }

@@ -358,6 +358,16 @@ impl<'a> Node<'a> {
         number
     }
 
+    /// Reads a whole number that is not negative and may be of any size, as its digits.
+    pub(in crate::config) fn natural(&self) -> Option<String> {
+        match self.value {
+            Value::NumberLit(number) if number.value.bytes().all(|it| it.is_ascii_digit()) => {
+                Some(number.value.to_owned())
+            }
+            _ => self.refuse("a whole number from 0"),
+        }
+    }
+
     /// Reads a number of bytes, which may be a text with a unit.
     pub(in crate::config) fn bytes(&self) -> Option<u64> {
         let size: Option<u64> = match self.value {

@@ -49,8 +49,8 @@ pub(super) fn decode(
     let has_raw = !raw.is_empty();
     let in_regions = regions.as_deref().map_or(0, |regions| regions.inputs.len());
     let with_data = message.inputs.len() - in_regions;
-    let raw_mismatch = (has_raw && raw.len() != with_data).then_some(raw.len());
-    if let (Some(actual), true) = (raw_mismatch, in_regions > 0) {
+    let raw_mismatch = (has_raw && raw.len() != with_data).then_some((with_data, raw.len()));
+    if let (Some((_, actual)), true) = (raw_mismatch, in_regions > 0) {
         return Err(Error::invalid(format!(
             "Inputs inside buffer does not match expected format. - Expected: one element of \
              raw_input_contents for each of the {with_data} inputs that are not in shared memory; Actual: \

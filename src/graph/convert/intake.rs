@@ -60,10 +60,9 @@ fn check_message(request: &InferRequest) -> Result<()> {
             input.name
         )));
     }
-    if let Some(actual) = request.raw_mismatch {
+    if let Some((expected, actual)) = request.raw_mismatch {
         return Err(Error::invalid(format!(
-            "{BOTH} - Size of raw_input_contents: {actual} is different than number of inputs: {}",
-            request.inputs.len()
+            "{BOTH} - Size of raw_input_contents: {actual} is different than number of inputs: {expected}"
         )));
     }
     Ok(())

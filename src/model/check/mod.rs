@@ -73,11 +73,10 @@ pub fn check(
             input.name
         )));
     }
-    if let Some(actual) = request.raw_mismatch {
+    if let Some((expected, actual)) = request.raw_mismatch {
         return Err(Error::invalid(format!(
             "Inputs inside buffer does not match expected format. - Expected: one element of \
-             raw_input_contents for each of the {} inputs; Actual: {actual}",
-            request.inputs.len()
+             raw_input_contents for each of the {expected} inputs; Actual: {actual}"
         )));
     }
     let dialect = request.dialect;

@@ -177,7 +177,7 @@ fn the_batch_is_where_the_layout_has_it() {
 #[test]
 fn the_number_of_raw_buffers_comes_after_the_number_of_inputs() {
     let mut few = request("FP32", &[1, 2], raw(8));
-    few.raw_mismatch = Some(2);
+    few.raw_mismatch = Some((1, 2));
     insta::assert_snapshot!(error(few.clone()), @"Inputs inside buffer does not match expected format. - Expected: one element of raw_input_contents for each of the 1 inputs; Actual: 2");
     few.inputs[0].data = Data::Both;
     assert!(error(few.clone()).starts_with("Passing buffers both"));

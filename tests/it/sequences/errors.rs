@@ -3,7 +3,7 @@
 use tonic::Code;
 
 use super::shared;
-use crate::support::sequence::{Answer, Ask, Client, Wire, counts};
+use crate::support::sequence::{Answer, Ask, Client, Wire, counts, infer};
 
 const EXISTS: &str = "Sequence with provided ID already exists";
 const FULL: &str = "Max sequence number has been reached. Could not create new sequence.";
@@ -66,6 +66,17 @@ fn a_bad_tensor_does_nothing_to_a_sequence() {
         assert_eq!(client.total(wire, &ask(1.0).id(9)), (9, 2.0), "it goes on");
         assert_eq!(client.total(wire, &ask(1.0).id(9).end()), (9, 3.0));
     }
+}
+
+#[test]
+fn special_inputs_without_raw_contents_are_counted_with_the_others() {
+    let client = shared::connect();
+    let mut request = infer(&Ask::new("errors_bad", 1.0).id(9), true);
+    let inputs = request.inputs.len();
+    request.raw_input_contents.truncate(1);
+    let refused = client.tfs.grpc.refused(request);
+    let end = format!("for each of the {inputs} inputs; Actual: 1");
+    assert!(inputs == 2 && refused.ends_with(&end), "{refused}");
 }
 
 #[test]

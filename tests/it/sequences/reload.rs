@@ -163,6 +163,28 @@ fn a_stateful_model_does_not_become_stateless_while_it_runs() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
 }
 
+#[test]
+fn a_model_that_comes_back_while_its_sequences_go_on_is_stateful_still() {
+    let drained = || with(plain(), "drain_sequences_seconds", 600);
+    let file = File::of(&[drained()]);
+    let server = serve_file(&file.path(), &["--metrics_enable"]);
+    let client = Client::connect(&server);
+    client.total(Wire::Raw, &ask(1.0).id(5).start());
+    file.write(&[]);
+    assert!(reload(&server) < 300);
+    file.write(&[with(plain(), "stateful", false)]);
+    let refused = post(&server, "/v1/config/reload", b"");
+    let text = refused.text();
+    assert!(
+        refused.status == 500 && text.contains("Model type cannot be changed after it is loaded"),
+        "{text}"
+    );
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
+    assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
+    wait_count(&server, ACTIVE, 0);
+    assert!(reload(&server) < 300, "nothing is left of it");
+}
+
 /// Returns entries that are refused, each with the text that says why.
 fn refused() -> Vec<(Value, String)> {
     let stateless = |key: &str, value: Value| {
@@ -182,6 +204,10 @@ fn refused() -> Vec<(Value, String)> {
         stateless("sequence_batch", json!(4)),
         (
             with(plain(), "max_sequence_number", 1_u64 << 32),
+            "Sequence max number parameter too high".to_owned(),
+        ),
+        (
+            with(plain(), "max_sequence_number", u64::MAX),
             "Sequence max number parameter too high".to_owned(),
         ),
         auto("shape"),

@@ -158,6 +158,14 @@ impl Served {
             config = before.clone();
             surveyed = None;
         }
+        // Steps of sequences that still go on would be answered without their states.
+        if config.stateful.is_none() && self.model.draining().is_some() {
+            outcome.errors.push(ReloadError::Type {
+                model: config.name,
+                before: true,
+            });
+            return outcome;
+        }
         outcome.changed |= self.config.is_none() && trigger != Trigger::Start;
         let is_news = trigger != Trigger::Watch || self.config.as_ref() != Some(&config);
         if self.config.as_ref().map(|before| &before.base_path) != Some(&config.base_path) {

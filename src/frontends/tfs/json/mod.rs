@@ -443,7 +443,9 @@ impl Numbers {
 
     /// Makes the input; `batch` is how many rows there were.
     fn tensor(self, name: String, batch: Option<usize>) -> InputTensor {
-        let lengths = batch.into_iter().chain(self.length);
+        // Each row would have an id of its own, so that the shape is wrong, also if there is one row.
+        let of_row = self.length.or(batch.map(|_| 1));
+        let lengths = batch.into_iter().chain(of_row);
         InputTensor {
             name,
             datatype: Declared::Known(self.dtype),

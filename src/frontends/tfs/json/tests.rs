@@ -62,6 +62,7 @@ fn special_inputs_are_a_whole_number_in_a_list() {
         r#"{"inputs":{"sequence_id":[]}}"#,
         r#"{"inputs":{"sequence_id":[5,6]}}"#,
         r#"{"instances":[{"b":[1,2],"sequence_id":[5]}]}"#,
+        r#"{"instances":[{"b":[1,2],"sequence_id":5}]}"#,
         r#"{"instances":[{"b":[1,2],"sequence_id":5},{"b":[1,2],"sequence_id":6}]}"#,
         r#"{"inputs":{"sequence_id":[18446744073709551616]}}"#,
         r#"{"inputs":{"sequence_control_input":[4294967296]}}"#,
@@ -82,7 +83,8 @@ fn special_inputs_are_a_whole_number_in_a_list() {
     U64 [0] 0: []
     U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
     U64 [1, 1] 1: [5, 0, 0, 0, 0, 0, 0, 0]
-    U64 [2] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
+    U64 [1, 1] 1: [5, 0, 0, 0, 0, 0, 0, 0]
+    U64 [2, 1] 2: [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0]
     Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list
     Could not parse input content. Not valid ndarray detected - expected one whole number of UINT32 in a list
     Could not parse input content. Not valid ndarray detected - expected one whole number of UINT64 in a list

@@ -460,7 +460,7 @@ fn elements_are_in_one_place() {
         )
     );
     assert_eq!(
-        message(vec![good], Some(2)),
+        message(vec![good], Some((1, 2))),
         format!("{status} - Size of raw_input_contents: 2 is different than number of inputs: 1")
     );
 }
