@@ -349,11 +349,8 @@ impl OfModel {
         if let Some(arrival) = &stateful.arrival {
             arrival.leave();
         }
-        let ran = stateful::run(begun, validated, (selection, place), of_step).await;
-        if ran.is_err() {
-            site.version.tend(&site.loaded);
-        }
-        let (outputs, id, ran) = ran?;
+        let request = (validated, selection, place);
+        let (outputs, id, ran) = stateful::run(&site.version, begun, request, of_step).await?;
         name_step(&mut span, id);
         call.answered(ran);
         Ok(InferResponse {

@@ -178,16 +178,38 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// Returns whether a run began and did not end well.
+    /// Returns whether an inference did not end well, or would not.
     pub(crate) fn broke_off(&self) -> bool {
         match self {
             Self::Run(RunError::Slot(SlotError::Region(_))) => false,
             Self::Run(error) => matches!(
                 error,
-                RunError::Slot(_) | RunError::Spoilt(Some(_), _) | RunError::Lost
+                RunError::Slot(_)
+                    | RunError::Shapes(_)
+                    | RunError::Spoilt(Some(_), _)
+                    | RunError::Lost
             ),
             Self::Outputs(_) => false,
         }
+    }
+
+    /// Returns whether the state is as it was: nothing has run, or nothing came of it.
+    pub(crate) fn is_before_run(&self) -> bool {
+        matches!(self, Self::Run(RunError::Spoilt(..) | RunError::Shapes(_)))
+    }
+
+    /// Returns the failure of a step that cannot be repeated elsewhere, since its state cannot leave the compiled model.
+    pub(crate) fn without_state(self) -> Self {
+        match self {
+            Self::Run(RunError::Spoilt(Some(error), _)) => Self::Run(error.into()),
+            Self::Run(RunError::Spoilt(None, _)) => Self::lost(),
+            failed => failed,
+        }
+    }
+
+    /// Makes the failure of a step whose state was lost with a compiled model.
+    pub(crate) fn lost() -> Self {
+        Self::Run(RunError::Slot(SlotError::Lost))
     }
 
     /// Returns whether an inference took longer than the model may take.

@@ -15,6 +15,7 @@ use super::{
     ir::{IrFacts, RtInfo},
     labels, mapping,
     repository::{self, ModelFiles, RepositoryError},
+    resize,
     storage::SourceError,
     warmup,
 };
@@ -466,6 +467,18 @@ impl Loaded {
     #[must_use]
     pub fn shares_sequences(&self) -> bool {
         self.variables.is_some()
+    }
+
+    /// Returns whether another load may take its place while requests run, since inferences of others fail or are stuck.
+    pub(super) fn may_be_replaced(&self) -> bool {
+        let is_limited = self.spec.options.inference_timeout.is_some();
+        self.runner.health().may_be_spoilt() || is_limited
+    }
+
+    /// Returns whether another load of the version can go on with its sequences.
+    pub(super) fn has_same_states(&self, other: &Self) -> bool {
+        let digest = |loaded: &Self| loaded.variables.as_ref().map(|it| it.digest().to_owned());
+        digest(self) == digest(other) && resize::is_same_but_for_shapes(&self.info, &other.info)
     }
 
     /// Returns whether idle sequences are removed.

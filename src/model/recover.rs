@@ -25,8 +25,8 @@ use crate::{
 /// than a fifth of the processor busy.
 const REST: u32 = 4;
 
-/// Time that sequences continue on a compiled model replaced after a failed inference, if nothing
-/// else is configured: they cannot leave it, and most of them had no part in it.
+/// Time that sequences whose states cannot leave it continue on a compiled model replaced since an inference is stuck, if
+/// nothing else is configured: most of them had no part in it.
 const DRAIN: Duration = Duration::from_secs(600);
 
 /// Recovery of the spoilt compiled models of a version.
@@ -72,8 +72,8 @@ impl Version {
         // A load that ended without a result is one that failed.
         match replacement.await.unwrap_or_else(|_| Err("".into())) {
             Ok(fresh) if is_same_but_for_shapes(&loaded.info, &fresh.info) => Ok((fresh, work)),
-            // Nothing takes the place, so it runs where it came to.
-            Err(_) if error.is_none() => Ok((Arc::clone(loaded), work)),
+            // Nothing takes the place, so it runs where it came to. A wrong value would stay in a sequence.
+            Err(_) if error.is_none() && !loaded.is_stateful() => Ok((Arc::clone(loaded), work)),
             _ => Err(Failed::Run(match error {
                 Some(error) => RunError::Slot(error),
                 None => RunError::Spoilt(None, work),
@@ -166,7 +166,7 @@ impl Version {
         if self.reporter().is_stuck() {
             return Err(format!("{stuck} inferences do not end, {MAX_STUCK} are allowed").into());
         }
-        if spoilt.is_stateful() && self.sequences().has_replaced() {
+        if spoilt.runner.health().keeps_sequences() && self.sequences().has_replaced() {
             return Err("sequences still go on on the one replaced before".into());
         }
         let loaded = spoilt.load_again(self.model(), self.number()).await;
@@ -175,7 +175,7 @@ impl Version {
         let guard = loaded.runner.health().guard();
         spoilt.runner.health().watch(guard.cloned());
         if !self.put_in_place_of(spoilt, &loaded) {
-            Task::spawn(loaded.drain()).detach();
+            Task::spawn(cleaner::let_go(self, loaded, self.drain())).detach();
             // Another one is there meanwhile, or none is wanted any more.
             return self.loaded().map_err(|error| error.message().into());
         }
@@ -196,19 +196,47 @@ impl Version {
             }
             return done;
         }
-        let renew = |loaded| self.sequences().renew(Some(Arc::clone(loaded)));
-        renew(loaded);
-        if !self.install_after(spoilt, loaded) {
-            if let Ok(current) = self.loaded() {
-                renew(&current);
+        let (sequences, old) = (self.sequences(), Arc::clone(spoilt));
+        let keeps = spoilt.runner.health().keeps_sequences();
+        let moves = !keeps && spoilt.has_same_states(loaded);
+        sequences.renew(Some(Arc::clone(loaded)));
+        let left = match moves {
+            // States within infer requests are as spoilt as their compiled model, which they keep alive.
+            true if spoilt.variables.is_none() => {
+                sequences.move_all(spoilt, loaded, |live| Some(live.state.lose().into()))
             }
-            return false;
-        }
-        let limit = match self.drain() {
-            Duration::ZERO => DRAIN,
-            limit => limit,
+            true => sequences.move_all(spoilt, loaded, |_| None),
+            false => Vec::new(),
         };
-        Task::spawn(cleaner::let_go(self, Arc::clone(spoilt), limit)).detach();
-        true
+        let done = self.install_after(spoilt, loaded);
+        if !done {
+            sequences.renew(self.loaded().ok());
+        }
+        if moves {
+            let (model, version) = (self.model(), self.number());
+            if !left.is_empty() {
+                tracing::warn!(
+                    model,
+                    version,
+                    sequences = left.len(),
+                    "sequences ended by a failed inference, since state_mode is requests"
+                );
+            }
+            Task::spawn(async move {
+                cleaner::free(left).await;
+                if done {
+                    old.drain().await;
+                }
+            })
+            .detach();
+        } else if done {
+            let limit = match self.drain() {
+                _ if !keeps => Duration::ZERO,
+                Duration::ZERO => DRAIN,
+                limit => limit,
+            };
+            Task::spawn(cleaner::let_go(self, old, limit)).detach();
+        }
+        done
     }
 }

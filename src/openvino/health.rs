@@ -4,7 +4,7 @@
 //! streams; which one cannot be determined, and only another compiled model makes it good again.
 //! Until that is there, a model's first failure keeps further requests from it. Where the shapes of
 //! all requests are tried by a [`Guard`] before, only values can make an inference fail; such a
-//! model keeps running while it waits to be replaced.
+//! model keeps running while it waits to be replaced. A stateful one does not, since a wrong value would stay in a sequence.
 
 use std::sync::{
     Arc, OnceLock,
@@ -26,7 +26,7 @@ const SOUND: u8 = 0;
 const WATCHED: u8 = 1;
 /// Something has failed nevertheless. It keeps running until it is replaced.
 const TAINTED: u8 = 2;
-/// Closed: it takes no requests any more, until it is replaced or cannot be.
+/// Closed: it takes no requests any more, until it is replaced or cannot be; a stateful one until it is replaced.
 const CLOSED: u8 = 3;
 
 /// The health of one compiled model.
@@ -43,8 +43,10 @@ pub struct Health {
 pub(super) struct Nature {
     /// Indicates that a shape in it may change, so that a failure may leave one half updated.
     pub(super) dynamic: bool,
-    /// Indicates that it has sequences, which cannot leave their compiled model.
+    /// Indicates that it has sequences.
     pub(super) stateful: bool,
+    /// Indicates that the states of sequences are within infer requests, which cannot leave their compiled model.
+    pub(super) bound: bool,
 }
 
 impl Health {
@@ -84,16 +86,29 @@ impl Health {
 
     /// Returns whether requests are to run on the replacement.
     pub(super) fn sends_away(&self) -> bool {
-        self.state.load(Relaxed) == CLOSED && !self.nature.stateful
+        self.state.load(Relaxed) == CLOSED && !self.keeps_sequences()
     }
 
     /// Returns whether a request that cannot run here can run on the replacement.
     pub(super) fn lets_go(&self) -> bool {
-        !self.nature.stateful
+        !self.keeps_sequences()
     }
 
-    /// Admits requests again, since it cannot be replaced.
+    /// Returns whether an inference that fails may spoil others.
+    pub fn may_be_spoilt(&self) -> bool {
+        self.nature.dynamic
+    }
+
+    /// Returns whether sequences stay on it although it is replaced: their states cannot leave it, and it is stuck at worst.
+    pub fn keeps_sequences(&self) -> bool {
+        self.nature.bound && !self.nature.dynamic
+    }
+
+    /// Admits requests again, since it cannot be replaced, unless what came out might stay in a sequence.
     pub fn resume(&self) {
+        if self.nature.stateful && self.nature.dynamic {
+            return;
+        }
         let _ = self
             .state
             .compare_exchange(CLOSED, TAINTED, Relaxed, Relaxed);
@@ -113,11 +128,12 @@ impl Health {
     ) -> Result<Vec<Tensor>, RunError> {
         match ran {
             // Another one has failed meanwhile, perhaps in the same stream just before: what came
-            // out may be wrong.
-            Ok(_) if self.nature.dynamic && self.sends_away() => {
+            // out may be wrong. A slot has found that out before it changed a state.
+            Ok(_) if self.nature.dynamic && !self.nature.stateful && self.sends_away() => {
                 Err(RunError::Spoilt(None, work()))
             }
             Ok(outputs) => Ok(outputs),
+            Err(SlotError::Doubtful) => Err(RunError::Spoilt(None, work())),
             Err(error) => Err(self.failed(error, work)),
         }
     }
@@ -127,18 +143,20 @@ impl Health {
         if !self.nature.dynamic || !error.is_of_inference() {
             return RunError::Slot(error);
         }
-        let to = match self.nature.stateful {
-            true => TAINTED,
-            false => CLOSED,
+        let begun = self.state.compare_exchange(SOUND, CLOSED, Relaxed, Relaxed);
+        let (stateful, to) = match self.nature.stateful {
+            true => (true, CLOSED),
+            false => (false, TAINTED),
         };
-        let begun = self.state.compare_exchange(SOUND, to, Relaxed, Relaxed);
-        // Of a model whose shapes were tried, the first to fail has nobody but itself to blame.
-        let blamed = begun == Err(WATCHED)
-            && self
-                .state
-                .compare_exchange(WATCHED, TAINTED, Relaxed, Relaxed)
-                .is_ok();
-        if blamed || self.nature.stateful {
+        // Of a model whose shapes were tried, the first to fail has nobody but itself to blame. Other sequences wait, so the
+        // first of them to fail is not tried again either.
+        let blamed = (begun.is_ok() && stateful)
+            || (begun == Err(WATCHED)
+                && self
+                    .state
+                    .compare_exchange(WATCHED, to, Relaxed, Relaxed)
+                    .is_ok());
+        if blamed {
             return RunError::Slot(error);
         }
         RunError::Spoilt(Some(error), work())
@@ -151,7 +169,11 @@ mod tests {
     use crate::openvino::runtime_error::OpenVinoError;
 
     fn health(dynamic: bool, stateful: bool) -> Health {
-        Health::new(Nature { dynamic, stateful })
+        Health::new(Nature {
+            dynamic,
+            stateful,
+            bound: false,
+        })
     }
 
     fn work() -> Work {
@@ -200,14 +222,35 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_never_repeated_and_fixed_shapes_never_spoilt() {
-        let stateful = health(true, true);
-        for _ in 0..2 {
-            assert!(!fails(&stateful, "infer"));
-            assert!(stateful.is_spoilt() && !stateful.sends_away());
+    fn a_stateful_model_runs_nothing_until_it_is_replaced() {
+        for is_watched in [false, true] {
+            let stateful = health(true, true);
+            if is_watched {
+                stateful.watch(None);
+            }
+            assert!(!fails(&stateful, "infer"), "the first has itself to blame");
+            assert!(fails(&stateful, "infer"), "the next has others");
+            stateful.resume();
+            assert!(stateful.is_spoilt() && stateful.sends_away());
+            let taken = stateful.validate(Ok(Vec::new()), work);
+            assert!(taken.is_ok(), "the state has changed before");
+            let doubtful = stateful.validate(Err(SlotError::Doubtful), work);
+            assert!(matches!(doubtful, Err(RunError::Spoilt(None, _))));
         }
-        stateful.stick();
-        assert!(stateful.validate(Ok(Vec::new()), work).is_ok());
+        let bound = |dynamic| Nature {
+            dynamic,
+            stateful: true,
+            bound: true,
+        };
+        for (dynamic, sends_away) in [(true, true), (false, false)] {
+            let stuck = Health::new(bound(dynamic));
+            stuck.stick();
+            assert_eq!(stuck.sends_away(), sends_away);
+        }
+    }
+
+    #[test]
+    fn fixed_shapes_are_never_spoilt() {
         let fixed = health(false, false);
         assert!(!fails(&fixed, "infer"));
         assert!(fixed.is_sound());

@@ -218,6 +218,7 @@ pub fn load(load: Load<'_>) -> Result<Compiled, ModelLoadError> {
     let nature = Nature {
         dynamic: model.is_dynamic(),
         stateful: options.stateful,
+        bound: options.stateful && states.is_none(),
     };
     // What was read is compiled now; usually its graph and weights need no longer stay.
     let spare = load.guarded.then_some(model);

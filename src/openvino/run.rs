@@ -112,7 +112,7 @@ pub struct Runner {
 
 impl Runner {
     pub(super) fn new(
-        slots: Vec<Slot>,
+        mut slots: Vec<Slot>,
         options: &LoadOptions,
         (steady, has_rows, batches): (bool, bool, Option<Result<BatchRules, Unbatched>>),
         streams: u32,
@@ -120,6 +120,9 @@ impl Runner {
         nature: Nature,
     ) -> Self {
         let health = Arc::new(Health::new(nature));
+        if nature.stateful && nature.dynamic {
+            slots.iter_mut().for_each(|slot| slot.attend(&health));
+        }
         // Batches are of rows, as was found when they were measured.
         let has_rows = has_rows || matches!(batches, Some(Ok(_)));
         let limit = options.inference_timeout;
@@ -276,7 +279,6 @@ impl Runner {
         let Work { inputs, wanted } = &work;
         let outputs = lease.slot().infer(hold.state(), inputs, wanted, None);
         times.ended = Instant::now();
-        hold.ended(outputs.is_ok());
         // One that fails may take no time at all.
         if outputs.is_ok() {
             self.learn(times.ended - times.started);
@@ -284,7 +286,9 @@ impl Runner {
         if let Some(trace) = trace {
             trace.ran(times.moments(), failure(&outputs), None);
         }
-        let outputs = self.health.validate(outputs, || work)?;
+        let outputs = self.health.validate(outputs, || work);
+        end(hold, &outputs);
+        let outputs = outputs?;
         reporter.ran(&times);
         Ok((outputs, times))
     }
@@ -426,6 +430,14 @@ impl Drop for Runner {
     fn drop(&mut self) {
         // The task that waits for stuck inferences ends.
         self.health.stuck.notify_one();
+    }
+}
+
+/// Tells the holder of a run how it has ended.
+pub(super) fn end(hold: &mut dyn Hold, outputs: &Result<Vec<Tensor>, RunError>) {
+    match outputs {
+        Err(RunError::Spoilt(..)) => hold.undone(),
+        outputs => hold.ended(outputs.is_ok()),
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
     convert,
     describe::Described,
     ffi::{self, CompiledModel, InferRequest, LentInput, Side},
+    health::Health,
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     slot_error::{INFER, SlotError, new_tensor, runtime},
@@ -52,6 +53,8 @@ pub(super) struct Slot {
     pub(super) batches: Vec<BatchSlot>,
     /// Strings of the last run that the slot's own infer request may still have.
     leftovers: Leftovers,
+    /// Health of the compiled model, if steps of sequences may be spoilt by others.
+    health: Option<Arc<Health>>,
 }
 
 /// Source of the infer requests of a slot.
@@ -115,6 +118,7 @@ impl Slot {
             states: states.map(Box::new),
             batches: Vec::new(),
             leftovers,
+            health: None,
         })
     }
 
@@ -142,7 +146,22 @@ impl Slot {
             states: None,
             batches: Vec::new(),
             leftovers: Leftovers::never(),
+            health: None,
         })
+    }
+
+    /// Has steps of sequences doubted once an inference of another one has failed.
+    pub(super) fn attend(&mut self, health: &Arc<Health>) {
+        self.health = Some(Arc::clone(health));
+    }
+
+    /// Fails if what a run has given may be wrong.
+    fn doubt(&self) -> Result<(), SlotError> {
+        let health = self.health.as_ref();
+        match health.is_some_and(|health| health.sends_away()) {
+            true => Err(SlotError::Doubtful),
+            false => Ok(()),
+        }
     }
 
     /// Runs one inference on the calling thread and returns the wanted outputs, by port, in the
@@ -156,7 +175,9 @@ impl Slot {
         mut limit: Option<Limit<'_>>,
     ) -> Result<Vec<Tensor>, SlotError> {
         let (Some(states), Engine::Own(own)) = (&mut self.states, &mut self.engine) else {
-            return self.run(state, inputs, wanted, limit);
+            let outputs = self.run(state, inputs, wanted, limit)?;
+            self.doubt()?;
+            return Ok(outputs);
         };
         let mut passing = SequenceState::default();
         let state = state.unwrap_or(&mut passing);
@@ -167,6 +188,7 @@ impl Slot {
         };
         states.give(&mut own.request, values)?;
         let outputs = self.run(None, inputs, wanted, limit)?;
+        self.doubt()?;
         if let Some(states) = &mut self.states {
             states.take(values)?;
         }

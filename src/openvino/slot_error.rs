@@ -25,6 +25,15 @@ pub enum SlotError {
     /// An input could not be read from shared memory, which is the client's.
     #[error(transparent)]
     Region(Error),
+    /// Another inference has failed meanwhile, so that the outputs may be wrong; the state is as it was, unless it is that of
+    /// an infer request.
+    #[error("an inference failed meanwhile, which may have spoilt this one")]
+    Doubtful,
+    /// The state is gone with the infer request that had it.
+    #[error(
+        "the state was within a compiled model that has to be replaced, since an inference before failed"
+    )]
+    Lost,
     /// Any other error: strings do not get into a tensor or out of it, or a check before this one was
     /// skipped.
     #[error(transparent)]

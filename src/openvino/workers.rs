@@ -26,7 +26,7 @@ use super::{
     health::Health,
     limit::{Late, Limit},
     pool::{Lease, Rank},
-    run::{RunError, Work},
+    run::{RunError, Work, end},
     slot_error::SlotError,
     state::Hold,
 };
@@ -392,15 +392,23 @@ impl Shared {
         batch: Option<&TraceSpan>,
     ) -> (Option<oneshot::Sender<Answer>>, Answer) {
         run.times.ended = ended;
-        run.hold.ended(outputs.is_ok());
         if let Some(trace) = &run.trace {
             let batch = batch.map(TraceSpan::context);
             trace.ran(run.times.moments(), failure(&outputs), batch);
         }
         let Run {
-            work, times, reply, ..
+            work,
+            times,
+            reply,
+            mut hold,
+            ..
         } = run;
         let outputs = self.health.validate(outputs, || work);
+        match reply {
+            // Its client knows already that it has failed.
+            None => hold.ended(outputs.is_ok()),
+            Some(_) => end(&mut *hold, &outputs),
+        }
         if outputs.is_ok() {
             run.reporter.ran(&times);
         }

@@ -113,6 +113,21 @@ impl<I: Clone + PartialEq, S> SequenceGuard<I, S> {
         &mut self.state
     }
 
+    /// Goes on with the instance that the sequence has been moved to; returns whether that is this one.
+    pub fn follow(&mut self, instance: &I) -> bool {
+        let Some(sequences) = &self.sequences else {
+            return false;
+        };
+        let inner = sequences.lock();
+        let entry = inner.entries.get(&self.id);
+        let entry = entry.filter(|entry| entry.serial == self.serial);
+        let follows = entry.is_some_and(|entry| entry.instance == *instance);
+        if follows {
+            self.instance = instance.clone();
+        }
+        follows
+    }
+
     /// Sets the number of earlier steps of a sequence whose state has come from elsewhere.
     pub fn goes_on_after(&mut self, steps: u64) {
         self.before = Some(steps);

@@ -10,19 +10,20 @@ use tokio::sync::oneshot;
 use super::{Keeper, ModelTurn, Owned, Ownership, RecentKeys, answer, encode, unknown};
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::{RequestRecord, RunEnd},
+    metrics::{RequestRecord, RunEnd, Times},
     model::{
         infer::Failed,
+        loaded::Loaded,
         stateful::{LiveState, Selection, explain, with_id},
         version::Version,
     },
-    openvino::{Hold, SequenceState, SlotQueue, Work},
+    openvino::{Hold, RunError, SequenceState, SlotQueue, Work},
     quota::{ClientPlace, CountedClient},
     sequence::{SequenceCommand, SequenceRefusal},
     store::{
         NewSequence, SequenceDurability, SequenceKey, StartedSequence, StoredAnswer, WriteOutcome,
     },
-    tensor::TensorMap,
+    tensor::{Tensor, TensorMap},
 };
 
 /// Maximum number of repetitions of a step after another server has taken its sequence over.
@@ -84,7 +85,7 @@ impl Keeper {
     pub(crate) async fn start(
         &self,
         version: &Version,
-        loaded: &crate::model::Loaded,
+        loaded: &Loaded,
         id: u64,
         key: Option<&str>,
     ) -> Result<Start> {
@@ -288,35 +289,54 @@ impl SharedStep {
         }
     }
 
-    /// Runs the step on the state, and stores it.
+    /// Runs the step on the state, again if an inference of another one was in its way.
+    async fn run_step(&mut self, mut work: Work) -> Result<StepRun> {
+        let mut rounds = 0;
+        loop {
+            let loaded = Arc::clone(self.turn.instance());
+            let (back, returned) = oneshot::channel();
+            let lent = Lent {
+                turn: Some((self.turn.lend(), back)),
+                ran: false,
+            };
+            let call = &self.request.call;
+            let ran = loaded.run(work, lent, call, SlotQueue::Bounded).await;
+            let (turn, succeeded) = returned
+                .await
+                .map_err(|_| Error::internal("Internal error"))?;
+            self.turn = turn;
+            let failed = match ran {
+                Err(failed) if succeeded != Some(true) && rounds < MAX_ROUNDS => failed,
+                ran => return Ok((loaded, ran, succeeded)),
+            };
+            rounds += 1;
+            match self.version.recover(&loaded, failed).await {
+                Ok((fresh, again)) if self.turn.follow(&fresh) => work = again,
+                // It stays where it was until it is stored, and goes on with what is loaded now.
+                Ok((_, work)) => {
+                    let failed = Failed::Run(RunError::Spoilt(None, work));
+                    return Ok((loaded, Err(failed), None));
+                }
+                Err(failed) => return Ok((loaded, Err(failed), succeeded)),
+            }
+        }
+    }
+
+    /// Runs the step, and stores what comes of it.
     async fn infer(&mut self) -> Result<Ran> {
-        let loaded = Arc::clone(self.turn.instance());
         let mut work = self.request.validated.clone();
         if self.request.selection.alone {
             work.wanted.clear();
         }
         let ports = work.wanted.clone();
-        let (back, returned) = oneshot::channel();
-        let lent = Lent {
-            turn: Some((self.turn.lend(), back)),
-            ran: false,
-        };
-        let call = &self.request.call;
-        let ran = loaded.run(work, lent, call, SlotQueue::Bounded).await;
-        let (turn, succeeded) = returned
-            .await
-            .map_err(|_| Error::internal("Internal error"))?;
-        self.turn = turn;
+        let (loaded, ran, succeeded) = self.run_step(work).await?;
         let (outputs, ended) = match ran {
             Ok((outputs, times)) => (loaded.named(ports, outputs).await, times.end()),
             // The state has changed although there is no response.
             Err(failed) if succeeded == Some(true) => {
                 (Err(loaded.explain(failed)), Instant::now().into())
             }
-            Err(failed) => {
-                self.version.tend(&loaded);
-                return Err(self.failed(failed, succeeded.is_some()).await);
-            }
+            Err(failed) => return Err(self.failed(failed, succeeded.is_some()).await),
         };
         let (id, selection) = (self.turn.id(), self.request.selection);
         let outputs = outputs.and_then(|outputs| with_id(outputs, id, selection));
@@ -419,6 +439,13 @@ struct Lent {
     ran: bool,
 }
 
+/// What the last run of a step was on, what came of it, and whether it has changed the state, if it has run to its end.
+type StepRun = (
+    Arc<Loaded>,
+    Result<(Vec<Tensor>, Times), Failed>,
+    Option<bool>,
+);
+
 /// The way back of a turn.
 type TurnBack = oneshot::Sender<(ModelTurn, Option<bool>)>;
 
@@ -439,6 +466,13 @@ impl Hold for Lent {
 
     fn ended(&mut self, success: bool) {
         self.give_back(Some(success));
+    }
+
+    fn undone(&mut self) {
+        if let Some((turn, _)) = &mut self.turn {
+            turn.place();
+        }
+        self.give_back(None);
     }
 }
 

@@ -33,12 +33,24 @@ const SMALL: usize = 4096;
 
 /// The state of a sequence. It is made by the first run, with every variable at its initial value.
 #[derive(Default)]
-pub struct SequenceState(Option<Kept>);
+pub struct SequenceState {
+    kept: Option<Kept>,
+    /// Number of the maker that has made it within an infer request; 0 for none.
+    maker: u64,
+}
 
 impl SequenceState {
+    /// Takes an infer request out, which has the state; what is left is known to be lost.
+    pub fn lose(&mut self) -> Self {
+        Self {
+            kept: self.kept.take(),
+            maker: self.maker,
+        }
+    }
+
     /// Returns the contents of the variables, if it has any yet.
     pub(super) fn values(&mut self) -> Option<&mut StateValues> {
-        match &mut self.0 {
+        match &mut self.kept {
             Some(Kept::Values(values)) => Some(values),
             _ => None,
         }
@@ -46,7 +58,7 @@ impl SequenceState {
 
     /// Returns the same, to read.
     fn contents(&self) -> Option<&StateValues> {
-        match &self.0 {
+        match &self.kept {
             Some(Kept::Values(values)) => Some(values),
             _ => None,
         }
@@ -54,7 +66,10 @@ impl SequenceState {
 
     /// Makes a state of the contents of variables.
     pub(super) fn of(values: StateValues) -> Self {
-        Self(Some(Kept::Values(values)))
+        Self {
+            kept: Some(Kept::Values(values)),
+            maker: 0,
+        }
     }
 }
 
@@ -82,6 +97,8 @@ impl Bound {
 
 /// A model that makes states for as long as it is served.
 pub(super) struct Maker {
+    /// Number that distinguishes it from others.
+    number: u64,
     model: Mutex<CompiledModel>,
     inputs: Vec<Described>,
     outputs: Vec<Described>,
@@ -98,6 +115,7 @@ impl Maker {
         let total = describe::fixed_bytes(&inputs, &outputs);
         let has_copies = leftovers::are_possible(&inputs, &outputs);
         Self {
+            number: new_set(),
             model: Mutex::new(model),
             inputs,
             outputs,
@@ -112,12 +130,20 @@ impl Maker {
     }
 
     /// Returns the contents of a state, made if it has none yet.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another maker has made it, whose compiled model was replaced, or the runtime fails.
     pub(super) fn kept<'a>(&self, state: &'a mut SequenceState) -> Result<&'a mut Kept, SlotError> {
-        let kept = match state.0.take() {
+        if ![0, self.number].contains(&state.maker) {
+            return Err(SlotError::Lost);
+        }
+        let kept = match state.kept.take() {
             Some(kept) => kept,
             None => self.make()?,
         };
-        Ok(state.0.insert(kept))
+        state.maker = self.number;
+        Ok(state.kept.insert(kept))
     }
 
     fn make(&self) -> Result<Kept, SlotError> {
@@ -133,7 +159,7 @@ impl Maker {
     }
 }
 
-/// Numbers a set of tensors.
+/// Numbers a set of tensors, or a maker of states.
 pub(super) fn new_set() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -146,6 +172,9 @@ pub trait Hold: Send + 'static {
 
     /// Records that the run has ended, before its client gets the response. Not called if the run panics.
     fn ended(&mut self, success: bool);
+
+    /// Records the same of a run that can be repeated elsewhere: contents of variables are as they were.
+    fn undone(&mut self);
 }
 
 /// Runs without a state.
@@ -155,4 +184,6 @@ impl Hold for () {
     }
 
     fn ended(&mut self, _: bool) {}
+
+    fn undone(&mut self) {}
 }

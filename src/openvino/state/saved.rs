@@ -31,7 +31,7 @@ impl SavedVariables {
 
     /// Returns the bytes of a state.
     pub fn size(&self, state: &SequenceState) -> usize {
-        let Some(Kept::Values(values)) = &state.0 else {
+        let Some(Kept::Values(values)) = &state.kept else {
             return 0;
         };
         let passed = values.passed.iter();
@@ -46,7 +46,7 @@ impl SavedVariables {
     /// Fails if it is of another instance of the model, or the runtime fails.
     pub fn save(&self, state: &SequenceState) -> Result<TensorMap> {
         let copied = || -> Result<_, SlotError> {
-            let Some(Kept::Values(values)) = &state.0 else {
+            let Some(Kept::Values(values)) = &state.kept else {
                 return Err(Error::internal("the sequence has no state yet").into());
             };
             let mut tensors = TensorMap::default();

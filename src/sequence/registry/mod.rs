@@ -34,7 +34,7 @@ pub enum SequenceRefusal {
     Unknown,
     /// Too many requests wait for their turns already: how many.
     Crowded(usize),
-    /// A start on an instance of the model that has been replaced meanwhile.
+    /// The instance of the model has been replaced meanwhile.
     Replaced,
 }
 
@@ -143,8 +143,11 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         let entry = inner
             .entries
             .get_mut(&command.id)
-            .filter(|entry| !entry.ending && entry.instance == *instance)
+            .filter(|entry| !entry.ending)
             .ok_or(SequenceRefusal::Unknown)?;
+        if entry.instance != *instance {
+            return Err(SequenceRefusal::Replaced);
+        }
         if entry.busy && inner.waiting >= bounds.waiting {
             return Err(SequenceRefusal::Crowded(inner.waiting));
         }
@@ -402,6 +405,30 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
     /// stay where they are.
     pub fn renew(&self, instance: Option<I>) {
         self.lock().current = instance;
+    }
+
+    /// Moves the sequences of an instance to the one that takes its place. Returns what `left` takes of their states, for the
+    /// caller to drop.
+    pub fn move_all(&self, from: &I, to: &I, left: impl Fn(&mut S) -> Option<S>) -> Vec<S> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let Some(place) = inner.place(from) else {
+            return Vec::new();
+        };
+        let (_, moved) = inner.counts.swap_remove(place);
+        match inner.place(to) {
+            Some(place) => inner.counts[place].1 += moved,
+            None => inner.counts.push((to.clone(), moved)),
+        }
+        let mut states = Vec::new();
+        for entry in inner.entries.values_mut() {
+            if entry.instance == *from {
+                entry.instance = to.clone();
+                states.extend(entry.state.as_mut().and_then(&left));
+            }
+        }
+        self.gone.notify_waiters();
+        states
     }
 
     /// Removes the sequences of an instance. Returns their states, for the caller to drop.

@@ -354,6 +354,37 @@ fn those_that_are_looked_at_go_only_if_they_are_as_they_were() {
 }
 
 #[tokio::test]
+async fn sequences_move_to_another_instance_with_those_who_have_them_and_wait() {
+    let known = registry();
+    for id in [1, 2] {
+        run(&known, Start, id).unwrap();
+    }
+    let mut running = turn(&known, Next, 2).unwrap();
+    let waiting = begin(&known, Next, 2).unwrap();
+    known.renew(Some(5));
+    let left = known.move_all(&1, &5, |state| Some(std::mem::take(state)));
+    assert_eq!(left, [1], "the other one has its own");
+    assert_eq!((known.count(&1), known.count(&5)), (0, 2));
+    assert_eq!(run(&known, Next, 1), Err(SequenceRefusal::Replaced));
+    assert!(!running.follow(&1) && running.follow(&5));
+    assert_eq!(*running.instance(), 5);
+    *running.run() = Some(7);
+    running.ended(true);
+    let next = waiting.turn().await.unwrap();
+    assert_eq!((*next.instance(), next.state()), (5, Some(&7)));
+    drop(next);
+    let command = SequenceCommand {
+        id: 1,
+        control: End,
+    };
+    let begun = known.begin(command, &5, BOUNDS, &|_| None).unwrap();
+    let mut last = begun.turn().await.unwrap();
+    drop(known.drop_of(&5));
+    assert!(!last.follow(&5), "it is gone");
+    assert_eq!(last.ended(true), Some(0));
+}
+
+#[tokio::test]
 async fn sequences_stay_on_their_instance_until_they_are_dropped() {
     let known = registry();
     run(&known, Start, 1).unwrap();

@@ -404,6 +404,73 @@ fn a_failed_step_leaves_other_sequences_where_they_are() {
 }
 
 #[test]
+fn steps_that_fail_again_and_again_spoil_no_sequence() {
+    const FAILED: u64 = 4;
+    for mode in ["tensors", "requests"] {
+        let flags = [
+            ["--state_mode", mode],
+            ["--nireq", "1"],
+            ["--recovery_interval_ms", "1"],
+        ];
+        let server = sequence::serve("running_fail", flags.as_flattened());
+        let client = Client::connect(&server);
+        let step = |id: u64, split: i64| Ask::new("running_fail", 1.0).extra("split", split).id(id);
+        let total = |ask: Ask| client.total(Wire::Raw, &ask);
+        let closed = |ask: Ask, id: u64| {
+            let refused = client.refused(Wire::Raw, &ask);
+            let end = format!(" - sequence {id} has been closed");
+            assert!(refused.ends_with(&end), "{mode}: {refused}");
+        };
+        assert_eq!(total(step(1, 2).start()), (1, 1.0));
+        let mut steps = 1.0;
+        for id in 2..2 + FAILED {
+            closed(step(id, 3).start(), id);
+            // While it is being replaced, and then.
+            for _ in 0..2 {
+                if mode == "requests" && steps == 1.0 {
+                    closed(step(1, 2), 1);
+                    assert_eq!(client.refused(Wire::Raw, &step(1, 2)), Wire::Raw.unknown());
+                    assert_eq!(total(step(1, 2).start()), (1, 1.0));
+                }
+                steps += 1.0;
+                assert_eq!(total(step(1, 2)), (1, steps), "{mode}");
+            }
+            if mode == "requests" {
+                steps = 1.0;
+            }
+        }
+        let log = server.log();
+        assert!(!log.contains("cannot be replaced"), "{log}");
+    }
+}
+
+#[test]
+fn a_step_whose_shape_does_not_fit_closes_its_sequence_before_a_failure_and_after_it() {
+    let server = sequence::serve("running_total", &["--shape", "(-1,4)"]);
+    let client = Client::connect(&server);
+    let of_rows = |id: u64, rows: usize| {
+        let mut ask = Ask::new("running_total", 1.0).id(id);
+        ask.data.1 = vec![i64::try_from(rows).unwrap(), 4];
+        ask.data.2 = vec![1.0; 4 * rows];
+        ask
+    };
+    for id in [1, 2] {
+        assert_eq!(client.total(Wire::Raw, &of_rows(id, 1).start()), (id, 1.0));
+        let refused = client.refused(Wire::Raw, &of_rows(id, 2));
+        let end = format!(" - sequence {id} has been closed");
+        assert!(refused.ends_with(&end), "{refused}");
+        assert_eq!(
+            client.refused(Wire::Raw, &of_rows(id, 1)),
+            Wire::Raw.unknown()
+        );
+        server.wait_log("the compiled model was replaced");
+    }
+    let replaced = server.log();
+    let replaced = replaced.matches("the compiled model was replaced").count();
+    assert_eq!(replaced, 1, "the second is refused before it runs");
+}
+
+#[test]
 fn a_model_that_cannot_be_replaced_goes_on() {
     let (server, folder) = &*PAIRS;
     let client = Grpc::connect(server);
