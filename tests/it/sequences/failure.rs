@@ -38,7 +38,14 @@ fn closed(wire: Wire, id: u64) -> String {
 
 #[test]
 fn a_run_that_fails_closes_its_sequence() {
-    let flags = ["--metrics_enable", "--max_sequence_number", "1"];
+    // What comes behind a failure waits for the replacement.
+    let flags = [
+        "--metrics_enable",
+        "--max_sequence_number",
+        "1",
+        "--recovery_interval_ms",
+        "1",
+    ];
     let server = serve("running_fail", &flags);
     let client = Client::connect(&server);
     for wire in Wire::ALL {
