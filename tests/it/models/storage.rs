@@ -171,7 +171,7 @@ async fn a_real_model_comes_whole() {
     let repository = Repository::open("s3://real/classifier", options)
         .await
         .unwrap();
-    let found = repository.survey().await.unwrap().versions;
+    let found = repository.survey(None).await.unwrap().versions;
     let copy = repository.local(&found[0].locator).await.unwrap();
     for entry in fs::read_dir(&folder).unwrap().flatten() {
         let copied = fs::read(copy.join(entry.file_name())).unwrap();

@@ -336,7 +336,7 @@ impl Served {
                         "goes on serving: {reason}"
                     );
                 }
-                version.fail(reason);
+                version.fail(reason, &config.base_path);
                 continue;
             }
             tracing::info!(model = self.model.name(), version = number, "retiring");
