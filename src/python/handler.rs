@@ -17,7 +17,7 @@ use super::{
     instance::HandlerInstance,
     worker::{
         HandlerLoad, WorkerGroup, WorkerOptions, WorkerSeat,
-        group::COMMON,
+        group::{COMMON, block_on},
         handler_load::{PATIENCE, finalize},
         held::{Life, Use},
     },
@@ -254,15 +254,4 @@ fn validate(facts: &NodeFacts, options: &WorkerOptions) -> Result<(), HandlerLoa
         });
     }
     options.validate()
-}
-
-/// Waits on a thread that may block.
-pub(super) fn block_on<T: Send>(group: &WorkerGroup, future: impl Future<Output = T> + Send) -> T {
-    let runtime = group.runtime();
-    if tokio::runtime::Handle::try_current().is_err() {
-        return runtime.block_on(future);
-    }
-    // A thread of the runtime for blocking work has its handle, and so has a test within one.
-    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join())
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

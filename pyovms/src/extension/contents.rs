@@ -136,7 +136,12 @@ pub(super) fn settled<'py>(
         true => Memory::Shared(pooled(py, shared, view)?),
         false => Memory::Inline(inline(py, view)?),
     };
-    Bound::new(py, tensor.copy_in(memory))
+    let copy = Bound::new(py, tensor.copy_in(memory))?;
+    // What the handler has noted at it.
+    let attributes = object.getattr(intern!(py, "__dict__"))?;
+    copy.getattr(intern!(py, "__dict__"))?
+        .call_method1(intern!(py, "update"), (attributes,))?;
+    Ok(copy)
 }
 
 /// Returns whether nobody can write to the memory of a view any more: it cannot be written to, or nobody else has the

@@ -258,7 +258,7 @@ fn what_nobody_else_can_write_to_is_not_copied() {
         "memoryview(self.__dict__.setdefault('kept', bytes(100_000)))",
     ] {
         let code = format!(
-            "data = {make}\nplace = np.asarray(data).ctypes.data\n\
+            "data = {make}\nplace = np.frombuffer(data, np.uint8).ctypes.data\n\
              return [Tensor('out', data), Tensor('a', np.array([place]))]"
         );
         let seen = seen_of(&code, 1);

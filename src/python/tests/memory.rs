@@ -208,9 +208,9 @@ fn the_next_node_of_the_worker_gets_the_same_object() {
 }
 
 #[test]
-fn the_next_node_sees_a_live_buffer() {
+fn the_next_node_sees_a_buffer_as_it_was_returned() {
     let made = executes(
-        "if inputs:\n    self.source[0] = 99\n    assert bytes(inputs[0]) == bytes([99, 2]), bytes(inputs[0])\n    return []\nself.source = bytearray([1, 2])\nreturn [Tensor('out', self.source)]",
+        "if inputs:\n    self.source[0] = 99\n    assert bytes(inputs[0]) == bytes([1, 2]), bytes(inputs[0])\n    assert inputs[0].note == 'k'\n    return []\nself.source = bytearray([1, 2])\ntensor = Tensor('out', self.source)\ntensor.note = 'k'\nreturn [tensor]",
     );
     let out = made.outputs(&[]);
     assert!(made.run(&out).is_ok());

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     budget::Budget,
     metrics::WorkerCounts,
-    python::{HandlerLoadError, HandlerTerminal, NodeFacts, environment::Wish, handler::block_on},
+    python::{HandlerLoadError, HandlerTerminal, NodeFacts, environment::Wish},
     task::{self, Task},
 };
 
@@ -612,6 +612,20 @@ impl fmt::Debug for WorkerGroup {
             .field("of", &self.of)
             .finish_non_exhaustive()
     }
+}
+
+/// Waits on a thread that may block.
+pub(in crate::python) fn block_on<T: Send>(
+    group: &WorkerGroup,
+    future: impl Future<Output = T> + Send,
+) -> T {
+    let runtime = group.runtime();
+    if Handle::try_current().is_err() {
+        return runtime.block_on(future);
+    }
+    // A thread of the runtime for blocking work has its handle, and so has a test within one.
+    std::thread::scope(|scope| scope.spawn(|| runtime.block_on(future)).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Returns the runtime of the caller, of the server, or one of its own for commands that have none.
