@@ -74,6 +74,25 @@ impl ServableInfo {
         outputs.sort_by(|a, b| a.name.cmp(&b.name));
         Self { inputs, outputs }
     }
+
+    /// Returns whether inputs validated for this model can run on another: the same tensors in the same places, and shapes
+    /// that are allowed there.
+    pub(crate) fn is_same_but_for_shapes(&self, other: &Self) -> bool {
+        let same = |one: &[TensorInfo], other: &[TensorInfo]| {
+            let key = |info: &TensorInfo| (info.port, info.dtype);
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| one.name == other.name && key(one) == key(other))
+        };
+        let mut inputs = self.inputs.iter().zip(&other.inputs);
+        let shapes = inputs.all(|(one, other)| {
+            let fixed = || one.shape.fixed();
+            one.shape == other.shape || fixed().is_some_and(|shape| other.shape.allows(&shape))
+        });
+        same(&self.inputs, &other.inputs) && same(&self.outputs, &other.outputs) && shapes
+    }
 }
 
 /// Step of the server with images, which clients leave to it, or that they must know of.
@@ -91,4 +110,41 @@ pub enum ImageStep {
 impl ImageStep {
     /// Property of metadata that has the steps.
     pub const PROPERTY: &str = "images";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ServableInfo, TensorInfo};
+    use crate::tensor::{DataType, Dim, Layout, PartialShape};
+
+    fn info(input: Dim, outputs: &[(&str, DataType)]) -> ServableInfo {
+        let tensor = |name: &str, port, dtype, dim| TensorInfo {
+            name: name.to_owned(),
+            dtype,
+            shape: PartialShape(vec![dim]),
+            layout: Layout::unspecified(1),
+            is_open: false,
+            port,
+        };
+        let outputs = outputs.iter().enumerate();
+        ServableInfo::new(
+            vec![tensor("x", 0, DataType::F32, input)],
+            outputs
+                .map(|(port, (name, dtype))| tensor(name, port, *dtype, Dim::Any))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn what_was_validated_for_one_model_does_not_run_on_another() {
+        let validated = info(Dim::Fixed(4), &[("y", DataType::F32)]);
+        let same = |loaded: &ServableInfo| validated.is_same_but_for_shapes(loaded);
+        assert!(same(&validated));
+        assert!(same(&info(Dim::Any, &[("y", DataType::F32)])));
+        assert!(!same(&info(Dim::Fixed(5), &[("y", DataType::F32)])));
+        assert!(!same(&info(Dim::Fixed(4), &[("y", DataType::I32)])));
+        assert!(!same(&info(Dim::Fixed(4), &[("z", DataType::F32)])));
+        let two = [("y", DataType::F32), ("z", DataType::F32)];
+        assert!(!same(&info(Dim::Fixed(4), &two)));
+    }
 }

@@ -13,6 +13,7 @@ use crate::{
     model::{
         Loaded, Model, Version,
         stateful::{self, LiveState, Selection},
+        stateful_run,
     },
     openvino::Work,
     pipeline::Trace,
@@ -350,7 +351,7 @@ impl OfModel {
             arrival.leave();
         }
         let request = (validated, selection, place);
-        let (outputs, id, ran) = stateful::run(&site.version, begun, request, of_step).await?;
+        let (outputs, id, ran) = stateful_run::run(&site.version, begun, request, of_step).await?;
         name_step(&mut span, id);
         call.answered(ran);
         Ok(InferResponse {

@@ -15,9 +15,8 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     access::Note,
-    expand::{Coding, MAX_QUERY, expand, too_large},
+    expand::{Coding, MAX_QUERY, expand, is_gzip, too_large},
     gather::Gather,
-    reply::is_gzip,
 };
 use crate::{
     budget::Budget,

@@ -99,10 +99,15 @@ pub(super) fn too_large(limit: usize) -> Error {
     Error::new(ErrorKind::TooLarge, text)
 }
 
+/// Returns whether a coding of HTTP is gzip, by either of its names (RFC 9110, 8.4.1.3).
+pub(super) fn is_gzip(coding: &[u8]) -> bool {
+    coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
+}
+
 /// Reader of what a body expands to.
 enum Decoder {
     Gzip(MultiGzDecoder<bytes::buf::Reader<Bytes>>),
-    /// What is left of the body, and its decoder until the end of the stream. The reader of the library takes a
+    /// The rest of the body, and its decoder until the end of the stream. The reader of the library takes a
     /// stream that is cut short for a whole one.
     Deflate(Bytes, Option<Decompress>),
 }

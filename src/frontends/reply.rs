@@ -10,6 +10,7 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use serde::Serialize;
 
+use super::expand::is_gzip;
 use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, MAX_TEXT_LEN, Result, chain, whole_milliseconds},
@@ -197,11 +198,6 @@ fn weight(parameters: &str) -> f32 {
             .filter(|weight| (0.0..=1.0).contains(weight))
             .unwrap_or_default()
     })
-}
-
-/// Returns whether a coding of HTTP is gzip, by either of its names (RFC 9110, 8.4.1.3).
-pub(super) fn is_gzip(coding: &[u8]) -> bool {
-    coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")
 }
 
 /// Packs the body of an answer, unless it is too small to gain anything.

@@ -64,7 +64,7 @@ impl Version {
             let validated = loaded.decoding.validate(&info, request.clone(), call);
             let work = validated.await?;
             let resized = self.resize(&asked).await?;
-            if resize::is_same_but_for_shapes(&info, &resized.info) {
+            if info.is_same_but_for_shapes(&resized.info) {
                 return Ok((resized, work));
             }
             // Another model is there by now, so the request is validated again.

@@ -15,7 +15,6 @@ use super::{
     ir::{IrFacts, RtInfo},
     labels, mapping,
     repository::{self, ModelFiles, RepositoryError},
-    resize,
     storage::SourceError,
     warmup,
 };
@@ -478,7 +477,7 @@ impl Loaded {
     /// Returns whether another load of the version can go on with its sequences.
     pub(super) fn has_same_states(&self, other: &Self) -> bool {
         let digest = |loaded: &Self| loaded.variables.as_ref().map(|it| it.digest().to_owned());
-        digest(self) == digest(other) && resize::is_same_but_for_shapes(&self.info, &other.info)
+        digest(self) == digest(other) && self.info.is_same_but_for_shapes(&other.info)
     }
 
     /// Returns whether idle sequences are removed.

@@ -27,6 +27,7 @@ mod resize;
 mod snapshot;
 mod state;
 pub(crate) mod stateful;
+pub(crate) mod stateful_run;
 pub mod storage;
 mod version;
 pub mod wanted;

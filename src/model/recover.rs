@@ -11,7 +11,6 @@ use super::{
     cleaner,
     infer::Failed,
     loaded::{Loaded, SharedLoad, SharedOutcome, start_shared},
-    resize::is_same_but_for_shapes,
     version::Version,
 };
 use crate::{
@@ -71,7 +70,7 @@ impl Version {
         }
         // A load that ended without a result is one that failed.
         match replacement.await.unwrap_or_else(|_| Err("".into())) {
-            Ok(fresh) if is_same_but_for_shapes(&loaded.info, &fresh.info) => Ok((fresh, work)),
+            Ok(fresh) if loaded.info.is_same_but_for_shapes(&fresh.info) => Ok((fresh, work)),
             // Nothing takes the place, so it runs where it came to. A wrong value would stay in a sequence.
             Err(_) if error.is_none() && !loaded.is_stateful() => Ok((Arc::clone(loaded), work)),
             _ => Err(Failed::Run(match error {

@@ -175,31 +175,6 @@ fn refusal(failure: &str) -> String {
     }
 }
 
-/// Returns whether inputs validated for one model can run on another: the same tensors in the same
-/// places, and shapes that are allowed.
-pub(super) fn is_same_but_for_shapes(validated: &ServableInfo, loaded: &ServableInfo) -> bool {
-    let same = |one: &[TensorInfo], other: &[TensorInfo]| {
-        let key = |info: &TensorInfo| (info.port, info.dtype);
-        one.len() == other.len()
-            && one
-                .iter()
-                .zip(other)
-                .all(|(one, other)| one.name == other.name && key(one) == key(other))
-    };
-    let shapes = validated
-        .inputs
-        .iter()
-        .zip(&loaded.inputs)
-        .all(|(one, other)| {
-            one.shape == other.shape
-                || one
-                    .shape
-                    .fixed()
-                    .is_some_and(|shape| other.shape.allows(&shape))
-        });
-    same(&validated.inputs, &loaded.inputs) && same(&validated.outputs, &loaded.outputs) && shapes
-}
-
 fn fits(info: &ServableInfo, asked: &Asked) -> bool {
     asked.iter().all(|(name, shape)| {
         info.inputs
@@ -207,44 +182,4 @@ fn fits(info: &ServableInfo, asked: &Asked) -> bool {
             .find(|input| input.name == *name)
             .is_some_and(|input| input.shape.allows(shape))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_same_but_for_shapes;
-    use crate::{
-        servable::{ServableInfo, TensorInfo},
-        tensor::{DataType, Dim, Layout, PartialShape},
-    };
-
-    fn info(input: Dim, outputs: &[(&str, DataType)]) -> ServableInfo {
-        let tensor = |name: &str, port, dtype, dim| TensorInfo {
-            name: name.to_owned(),
-            dtype,
-            shape: PartialShape(vec![dim]),
-            layout: Layout::unspecified(1),
-            is_open: false,
-            port,
-        };
-        let outputs = outputs.iter().enumerate();
-        ServableInfo::new(
-            vec![tensor("x", 0, DataType::F32, input)],
-            outputs
-                .map(|(port, (name, dtype))| tensor(name, port, *dtype, Dim::Any))
-                .collect(),
-        )
-    }
-
-    #[test]
-    fn what_was_validated_for_one_model_does_not_run_on_another() {
-        let validated = info(Dim::Fixed(4), &[("y", DataType::F32)]);
-        let same = |loaded: &ServableInfo| is_same_but_for_shapes(&validated, loaded);
-        assert!(same(&validated));
-        assert!(same(&info(Dim::Any, &[("y", DataType::F32)])));
-        assert!(!same(&info(Dim::Fixed(5), &[("y", DataType::F32)])));
-        assert!(!same(&info(Dim::Fixed(4), &[("y", DataType::I32)])));
-        assert!(!same(&info(Dim::Fixed(4), &[("z", DataType::F32)])));
-        let two = [("y", DataType::F32), ("z", DataType::F32)];
-        assert!(!same(&info(Dim::Fixed(4), &two)));
-    }
 }

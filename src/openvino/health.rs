@@ -6,32 +6,21 @@
 //! all requests are tried by a [`Guard`] before, only values can make an inference fail; such a
 //! model keeps running while it waits to be replaced. A stateful one does not, since a wrong value would stay in a sequence.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU8, Ordering::Relaxed},
-};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
 use super::{
+    condition::{CLOSED, Condition, SOUND, TAINTED, WATCHED},
     guard::Guard,
     run::{RunError, Work},
     slot_error::SlotError,
 };
 use crate::tensor::Tensor;
 
-/// Nothing has failed.
-const SOUND: u8 = 0;
-/// Made since one before it failed: shapes are tried before they run.
-const WATCHED: u8 = 1;
-/// Something has failed nevertheless. It keeps running until it is replaced.
-const TAINTED: u8 = 2;
-/// Closed: it takes no requests any more, until it is replaced or cannot be; a stateful one until it is replaced.
-const CLOSED: u8 = 3;
-
 /// The health of one compiled model.
 pub struct Health {
-    state: AtomicU8,
+    condition: Arc<Condition>,
     nature: Nature,
     guard: OnceLock<Arc<Guard>>,
     /// Notified of each inference that is stuck, and of the end.
@@ -52,7 +41,7 @@ pub(super) struct Nature {
 impl Health {
     pub(super) fn new(nature: Nature) -> Self {
         Self {
-            state: AtomicU8::new(SOUND),
+            condition: Arc::default(),
             nature,
             guard: OnceLock::new(),
             stuck: Arc::default(),
@@ -64,9 +53,7 @@ impl Health {
         if let Some(guard) = guard {
             let _ = self.guard.set(guard);
         }
-        let _ = self
-            .state
-            .compare_exchange(SOUND, WATCHED, Relaxed, Relaxed);
+        let _ = self.condition.change(SOUND, WATCHED);
     }
 
     /// Returns the guard that tries shapes, if any.
@@ -74,19 +61,25 @@ impl Health {
         self.guard.get()
     }
 
+    /// Returns the condition that slots look at before they change the state of a sequence, if inferences of others may spoil
+    /// it.
+    pub(super) fn doubts(&self) -> Option<&Arc<Condition>> {
+        (self.nature.stateful && self.nature.dynamic).then_some(&self.condition)
+    }
+
     /// Returns whether requests may run without further checks.
     pub(super) fn is_sound(&self) -> bool {
-        self.state.load(Relaxed) == SOUND
+        self.condition.get() == SOUND
     }
 
     /// Returns whether the compiled model is to be replaced, since an inference of it failed or is stuck.
     pub fn is_spoilt(&self) -> bool {
-        self.state.load(Relaxed) >= TAINTED
+        self.condition.get() >= TAINTED
     }
 
     /// Returns whether requests are to run on the replacement.
     pub(super) fn sends_away(&self) -> bool {
-        self.state.load(Relaxed) == CLOSED && !self.keeps_sequences()
+        self.condition.is_closed() && !self.keeps_sequences()
     }
 
     /// Returns whether a request that cannot run here can run on the replacement.
@@ -109,14 +102,12 @@ impl Health {
         if self.nature.stateful && self.nature.dynamic {
             return;
         }
-        let _ = self
-            .state
-            .compare_exchange(CLOSED, TAINTED, Relaxed, Relaxed);
+        let _ = self.condition.change(CLOSED, TAINTED);
     }
 
     /// Closes a stuck compiled model to requests, and notifies those who watch it.
     pub(super) fn stick(&self) {
-        self.state.store(CLOSED, Relaxed);
+        self.condition.close();
         self.stuck.notify_one();
     }
 
@@ -143,7 +134,7 @@ impl Health {
         if !self.nature.dynamic || !error.is_of_inference() {
             return RunError::Slot(error);
         }
-        let begun = self.state.compare_exchange(SOUND, CLOSED, Relaxed, Relaxed);
+        let begun = self.condition.change(SOUND, CLOSED);
         let (stateful, to) = match self.nature.stateful {
             true => (true, CLOSED),
             false => (false, TAINTED),
@@ -151,11 +142,7 @@ impl Health {
         // Of a model whose shapes were tried, the first to fail has nobody but itself to blame. Other sequences wait, so the
         // first of them to fail is not tried again either.
         let blamed = (begun.is_ok() && stateful)
-            || (begun == Err(WATCHED)
-                && self
-                    .state
-                    .compare_exchange(WATCHED, to, Relaxed, Relaxed)
-                    .is_ok());
+            || (begun == Err(WATCHED) && self.condition.change(WATCHED, to).is_ok());
         if blamed {
             return RunError::Slot(error);
         }

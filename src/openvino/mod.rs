@@ -13,6 +13,7 @@
 mod batch;
 mod binding;
 mod cache;
+mod condition;
 mod convert;
 mod cores;
 mod describe;

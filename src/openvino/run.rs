@@ -120,8 +120,8 @@ impl Runner {
         nature: Nature,
     ) -> Self {
         let health = Arc::new(Health::new(nature));
-        if nature.stateful && nature.dynamic {
-            slots.iter_mut().for_each(|slot| slot.attend(&health));
+        if let Some(condition) = health.doubts() {
+            slots.iter_mut().for_each(|slot| slot.attend(condition));
         }
         // Batches are of rows, as was found when they were measured.
         let has_rows = has_rows || matches!(batches, Some(Ok(_)));
@@ -433,7 +433,7 @@ impl Drop for Runner {
     }
 }
 
-/// Tells the holder of a run how it has ended.
+/// Reports to the holder of a run how it has ended.
 pub(super) fn end(hold: &mut dyn Hold, outputs: &Result<Vec<Tensor>, RunError>) {
     match outputs {
         Err(RunError::Spoilt(..)) => hold.undone(),

@@ -15,10 +15,10 @@ use openvino::ElementType;
 
 use super::{
     batch::rows::BatchSlot,
+    condition::Condition,
     convert,
     describe::Described,
     ffi::{self, CompiledModel, InferRequest, LentInput, Side},
-    health::Health,
     leftovers::{Forgetting, Leftovers},
     limit::{Limit, infer_within},
     slot_error::{INFER, SlotError, new_tensor, runtime},
@@ -53,8 +53,8 @@ pub(super) struct Slot {
     pub(super) batches: Vec<BatchSlot>,
     /// Strings of the last run that the slot's own infer request may still have.
     leftovers: Leftovers,
-    /// Health of the compiled model, if steps of sequences may be spoilt by others.
-    health: Option<Arc<Health>>,
+    /// Condition of the compiled model, if steps of sequences may be spoilt by others.
+    condition: Option<Arc<Condition>>,
 }
 
 /// Source of the infer requests of a slot.
@@ -118,7 +118,7 @@ impl Slot {
             states: states.map(Box::new),
             batches: Vec::new(),
             leftovers,
-            health: None,
+            condition: None,
         })
     }
 
@@ -146,19 +146,18 @@ impl Slot {
             states: None,
             batches: Vec::new(),
             leftovers: Leftovers::never(),
-            health: None,
+            condition: None,
         })
     }
 
     /// Has steps of sequences doubted once an inference of another one has failed.
-    pub(super) fn attend(&mut self, health: &Arc<Health>) {
-        self.health = Some(Arc::clone(health));
+    pub(super) fn attend(&mut self, condition: &Arc<Condition>) {
+        self.condition = Some(Arc::clone(condition));
     }
 
     /// Fails if what a run has given may be wrong.
     fn doubt(&self) -> Result<(), SlotError> {
-        let health = self.health.as_ref();
-        match health.is_some_and(|health| health.sends_away()) {
+        match self.condition.as_ref().is_some_and(|it| it.is_closed()) {
             true => Err(SlotError::Doubtful),
             false => Ok(()),
         }

@@ -96,7 +96,7 @@ pub(super) struct Facts {
     /// Indicates that a model has the name of the pipeline. Then there is nothing else.
     pub(super) is_taken: bool,
     pub(super) models: Arc<BTreeMap<String, Arc<Model>>>,
-    /// Why models of the file are refused, by name.
+    /// Reasons why models of the file are refused, by name.
     pub(super) refused: Arc<BTreeMap<String, String>>,
     pub(super) libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.

@@ -377,7 +377,7 @@ impl Known {
     }
 }
 
-/// Returns why models of a file are refused, by name.
+/// Returns the reasons why models of a file are refused, by name.
 fn refused(config: &FileConfig) -> BTreeMap<String, String> {
     let entries = config.models.iter().filter_map(|entry| match entry {
         ModelEntry::Refused(refused) => Some((refused.name.clone(), refused.reason.to_string())),

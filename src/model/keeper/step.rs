@@ -439,7 +439,7 @@ struct Lent {
     ran: bool,
 }
 
-/// What the last run of a step was on, what came of it, and whether it has changed the state, if it has run to its end.
+/// The load that a step ran on last, what came of it, and whether it has changed the state, if it has run to its end.
 type StepRun = (
     Arc<Loaded>,
     Result<(Vec<Tensor>, Times), Failed>,

@@ -118,7 +118,7 @@ fn a_batch_size_of_auto_follows_images_and_axes_without_a_letter_take_them() {
     served.model = "range";
     let files = vec![large.as_slice(); 5];
     let output = served.ask(Form::Raw, &[5], &files).unwrap();
-    assert_eq!(output.shape, [5, 20, 30, 3]);
+    assert_eq!(output.shape, [5, 8, 6, 3]);
     served.model = "unnamed";
     let output = served.ask(Form::Raw, &[1], &[&as_it_is]).unwrap();
     assert_eq!(output.data, [9, 8, 7].repeat(24));

@@ -120,6 +120,7 @@ pub(super) const ROOMS: &[Folder] = &[
             "demo",
             "snapshot",
             "keeper",
+            "stateful_run",
             "fuzz",
         ],
         known: &[
@@ -136,6 +137,7 @@ pub(super) const ROOMS: &[Folder] = &[
         name: "openvino",
         rooms: &[
             "runtime_error",
+            "condition",
             "convert",
             "options",
             "ffi",
