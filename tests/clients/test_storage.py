@@ -165,6 +165,9 @@ def test_new_and_changed_versions(s3, serve_from):
     loads = log.read_text().count("downloading")
     s3.s3("PUT", "models/dummy/2/readme.txt", b"new")
     reload(address)
+    assert log.read_text().count("downloading") == loads, "no load reads it"
+    s3.s3("PUT", "models/dummy/2/model.xml", files()["model.xml"] + b"\n")
+    reload(address)
     check(address, "2")
     assert log.read_text().count("downloading") == loads + 1
     for name in [*files(), "readme.txt"]:
