@@ -343,7 +343,7 @@ mod tests {
     ]
 }"#), @r#"
         error: the configuration file /models/config.json has 2 errors
-          model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0 to 4294967295
+          model_config_list[0].config.nireq: found the text "4"; expected a whole number from 0
            --> /models/config.json:3:79
             |
           3 |         {"config": {"name": "resnet", "base_path": "/models/resnet", "nireq": "4"}},

@@ -122,7 +122,7 @@ fn a_batch_size_of_auto_follows_images_and_axes_without_a_letter_take_them() {
     served.model = "unnamed";
     let output = served.ask(Form::Raw, &[1], &[&as_it_is]).unwrap();
     assert_eq!(output.data, [9, 8, 7].repeat(24));
-    insta::assert_snapshot!(refused(&served, &[1], &[&large]), @"");
+    insta::assert_snapshot!(refused(&served, &[1], &[&large]), @"400: Invalid input shape - Expected: ([1~4],4,6,3); Actual: (1,20,30,3); input name: image");
 }
 
 #[test]
