@@ -2,10 +2,13 @@
 
 use std::{
     ffi::OsStr,
+    fs::File,
     io::{self, Read, Seek},
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Interval between two checks for the end of the process.
 const LOOK: Duration = Duration::from_millis(10);
@@ -50,8 +53,9 @@ pub(crate) fn run(
     args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     limit: Duration,
 ) -> io::Result<Option<Said>> {
-    // Files hold any amount, so that nobody has to read while the process runs.
-    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    // Files hold any amount, so that nobody has to read while the process runs. In memory they need no folder that can
+    // be written to.
+    let (mut stdout, mut stderr) = (memory_file()?, memory_file()?);
     let mut child = Command::new(std::env::current_exe()?)
         .args(args)
         .stdin(Stdio::null())
@@ -71,7 +75,7 @@ pub(crate) fn run(
         }
         std::thread::sleep(LOOK);
     };
-    let read = |file: &mut std::fs::File| -> io::Result<String> {
+    let read = |file: &mut File| -> io::Result<String> {
         let mut bytes = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut bytes)?;
@@ -82,4 +86,10 @@ pub(crate) fn run(
         stdout: read(&mut stdout)?,
         stderr: read(&mut stderr)?,
     }))
+}
+
+/// Creates an empty file in memory.
+fn memory_file() -> io::Result<File> {
+    let file = memfd_create("ovms-output", MemfdFlags::CLOEXEC)?;
+    Ok(File::from(file))
 }

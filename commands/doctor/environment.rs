@@ -85,19 +85,24 @@ const COMPILED: &str = "/opt/cache";
 pub(super) fn check() -> Check {
     let compiled = Path::new(COMPILED);
     let downloads = places::path("OVMS_MODEL_CACHE");
+    let downloads = downloads.or_else(|| Some(places::cache()?.join("ovms/models")));
+    let tried = |folder: PathBuf| (try_to_write(&folder), folder);
+    let temporary = env::temp_dir();
     let folders = [
-        ("compiled", compiled.is_dir().then(|| compiled.to_owned())),
         (
-            "downloads",
-            downloads.or_else(|| Some(places::cache()?.join("ovms/models"))),
+            "compiled",
+            compiled.is_dir().then(|| tried(compiled.to_owned())),
         ),
-        ("temporary", Some(env::temp_dir())),
+        ("downloads", downloads.map(tried)),
+        ("temporary", Some((write_in(&temporary), temporary))),
     ];
     let (mut writable, mut errors) = (Vec::new(), Vec::new());
     for (what, folder) in folders {
-        let Some(folder) = folder else { continue };
+        let Some((tried, folder)) = folder else {
+            continue;
+        };
         let shown = format!("{} ({what})", folder.display());
-        match try_to_write(&folder) {
+        match tried {
             Ok(()) => writable.push(shown),
             Err(error) => errors.push(format!("{shown}: {error}")),
         }
@@ -117,14 +122,18 @@ pub(super) fn check() -> Check {
     }
 }
 
-/// Writes a file and removes it, in the folder or its nearest existing ancestor.
-fn try_to_write(folder: &Path) -> std::io::Result<()> {
+/// Writes a file and removes it, in the folder or its nearest existing ancestor: one that is missing will be made.
+fn try_to_write(folder: &Path) -> io::Result<()> {
     let there = folder.ancestors().find(|folder| folder.exists());
-    let there = there.unwrap_or(folder);
-    if !fs::metadata(there)?.is_dir() {
-        return Err(std::io::ErrorKind::NotADirectory.into());
+    write_in(there.unwrap_or(folder))
+}
+
+/// Writes a file and removes it, in the folder itself.
+fn write_in(folder: &Path) -> io::Result<()> {
+    if !fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
-    tempfile::tempfile_in(there).map(drop)
+    tempfile::tempfile_in(folder).map(drop)
 }
 
 /// Checks the terminal and the completions.
@@ -217,7 +226,7 @@ fn locations(shell: &str) -> Vec<PathBuf> {
 mod tests {
     use std::fs;
 
-    use super::{clouds, harmless, try_to_write};
+    use super::{clouds, harmless, try_to_write, write_in};
 
     #[test]
     fn values_with_a_password_are_not_shown() {
@@ -242,5 +251,9 @@ mod tests {
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(try_to_write(&file.join("below")).is_err());
+        // Nobody makes the one for temporary files.
+        assert!(write_in(root.path()).is_ok());
+        let missing = write_in(&root.path().join("a")).unwrap_err();
+        assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
     }
 }

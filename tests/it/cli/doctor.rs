@@ -129,6 +129,28 @@ fn a_runtime_that_works_is_reported_with_its_devices() {
 }
 
 #[test]
+fn a_folder_for_temporary_files_that_is_not_there_is_a_warning_alone() {
+    let home = Home::new();
+    let mut command = home.doctor(&[]);
+    command.env("TMPDIR", "/nonexistent/tmp");
+    let (code, report) = home.report(command.env("OPENVINO_INSTALL_DIR", cli::runtime_folder()));
+    assert_eq!(code, Some(2));
+    let folders = report.reported("folders");
+    let expected = "warn: cannot write to /nonexistent/tmp (temporary): No such file or directory";
+    assert!(folders.starts_with(expected), "{folders}");
+    assert!(
+        folders.contains("and TMPDIR one for temporary files"),
+        "{folders}"
+    );
+    for (name, begin) in [("runtime", "ok: OpenVINO "), ("devices", "ok: CPU")] {
+        let reported = report.reported(name);
+        assert!(reported.starts_with(begin), "{reported}");
+    }
+    let python = report.reported("python");
+    assert!(!python.contains("cannot be started"), "{python}");
+}
+
+#[test]
 fn whoever_listens_and_says_nothing_does_not_hold_it_up() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
