@@ -365,7 +365,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let text = match ui::Look::of_stdout() {
                 ui::Look::Boxed => error.render().ansi().to_string(),
-                ui::Look::Plain => error.render().to_string(),
+                ui::Look::Bare | ui::Look::Plain => error.render().to_string(),
             };
             // Always to stdout: no arguments ask for help as well.
             match ui::print(text) {

@@ -13,7 +13,7 @@ const MAX_ERRORS: usize = 10;
 /// Maximum number of lines of a histogram.
 const MAX_BARS: usize = 24;
 
-/// Width of the longest bar, in columns.
+/// Width of the longest bar where there is room for it, in columns.
 const BAR: usize = 40;
 
 /// Returns the name of a level.
@@ -49,7 +49,7 @@ pub(super) fn report(report: &BenchReport, has_histograms: bool) -> String {
     }
     if has_histograms || report.levels.len() == 1 {
         for level in &report.levels {
-            parts.extend(histogram(level));
+            parts.extend(histogram(level, ui::columns()));
         }
     }
     parts.extend(compared_with(report, look));
@@ -160,8 +160,8 @@ fn errors(report: &BenchReport) -> Option<Table> {
     (!all.is_empty()).then_some(table)
 }
 
-/// Draws the latencies of a level; bins are put together until they fit.
-fn histogram(level: &LevelReport) -> Option<String> {
+/// Draws the latencies of a level; bins are put together until they fit, and bars are cut to the width of the terminal.
+fn histogram(level: &LevelReport, columns: Option<usize>) -> Option<String> {
     let mut bins = level.histogram.clone();
     while bins.len() > MAX_BARS {
         let pairs = bins.chunks(2).map(|pair| {
@@ -183,17 +183,18 @@ fn histogram(level: &LevelReport) -> Option<String> {
     let counts: Vec<String> = bins.iter().map(|bin| bin.count.to_string()).collect();
     let (bound_width, count_width) = (width(&bounds), width(&counts));
     for ((bin, bound), count) in bins.iter().zip(&bounds).zip(&counts) {
-        let bar = bar(bin.count, most);
-        let line = format!("  < {bound:>bound_width$} ms  {count:>count_width$}  {bar}");
+        let mut line = format!("  < {bound:>bound_width$} ms  {count:>count_width$}  ");
+        let room = columns.map_or(BAR, |columns| columns.saturating_sub(line.len()));
+        line += &bar(bin.count, most, room.clamp(1, BAR));
         lines.push(line.trim_end().to_owned());
     }
     Some(lines.join("\n") + "\n")
 }
 
-/// Draws a bar with the precision of an eighth of a column.
-fn bar(count: u64, most: u64) -> String {
+/// Draws a bar with the precision of an eighth of a column; the longest has so many columns.
+fn bar(count: u64, most: u64, longest: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = u128::from(count) * BAR as u128 * 8 / u128::from(most);
+    let eighths = u128::from(count) * longest as u128 * 8 / u128::from(most);
     let eighths = usize::try_from(eighths).unwrap_or(0);
     // Whatever there is can be seen.
     let eighths = eighths.max(usize::from(count > 0));
@@ -317,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_histogram_has_a_bar_for_each_bin() {
-        insta::assert_snapshot!(histogram(&example().levels[0]).unwrap(), @"
+        insta::assert_snapshot!(histogram(&example().levels[0], None).unwrap(), @"
         Latencies at concurrency 1:
           < 1.800 ms    20  ▍
           < 1.964 ms   880  ██████████████████▌
@@ -331,10 +332,15 @@ mod tests {
             count: u64::from(index),
         };
         many.histogram = (0..99).map(bin).collect();
-        let text = histogram(&many).unwrap();
+        let text = histogram(&many, None).unwrap();
         assert_eq!(text.lines().count(), 1 + 13, "{text}");
+        for (columns, longest) in [(40, 40), (60, 60), (130, 60)] {
+            let text = histogram(&many, Some(columns)).unwrap();
+            let widths = text.lines().map(|line| line.chars().count());
+            assert_eq!(widths.max(), Some(longest), "{text}");
+        }
         many.histogram.clear();
-        assert_eq!(histogram(&many), None);
+        assert_eq!(histogram(&many, None), None);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Status {
             Self::Warn => ("warn", 33),
             Self::Fail => ("fail", 31),
         };
-        match look == Look::Plain || colour == 0 {
+        match look != Look::Boxed || colour == 0 {
             true => format!("{word:<STATE$}"),
             false => format!("\x1b[{colour}m{word:<STATE$}\x1b[0m"),
         }

@@ -1,7 +1,8 @@
 //! Terminal output: tables, notes, bars, and bytes on stdout.
 //!
 //! Data goes to stdout, all else to stderr. Box drawing and bars are for people at a terminal:
-//! a pipe, `NO_COLOR`, or a dumb terminal turn them off. `--quiet` turns notes and bars off.
+//! a pipe, `NO_COLOR`, or a dumb terminal turn them off, and each terminal has lines that fit it.
+//! `--quiet` turns notes and bars off.
 
 mod bars;
 mod table;
@@ -58,7 +59,9 @@ pub(crate) fn outputs_are_one() -> bool {
 pub(crate) enum Look {
     /// With lines around the cells, fitted to the width of the terminal.
     Boxed,
-    /// Columns with blanks between them.
+    /// Columns with blanks between them, fitted to the width of the terminal.
+    Bare,
+    /// Columns with blanks between them, as wide as they are.
     Plain,
 }
 
@@ -77,16 +80,17 @@ impl Look {
     pub(crate) fn message(self, text: &str) -> String {
         match self {
             Self::Boxed => coloured(text),
-            Self::Plain => text.to_owned(),
+            Self::Bare | Self::Plain => text.to_owned(),
         }
     }
 
     fn of(is_terminal: bool) -> Self {
         let is_dumb = env::var_os("TERM").is_some_and(|name| name == "dumb");
         let no_colour = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        match is_terminal && !is_dumb && !no_colour {
-            true => Self::Boxed,
-            false => Self::Plain,
+        match (is_terminal, is_dumb || no_colour) {
+            (true, false) => Self::Boxed,
+            (true, true) => Self::Bare,
+            (false, _) => Self::Plain,
         }
     }
 }

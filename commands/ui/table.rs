@@ -1,4 +1,5 @@
-//! Tables: with lines around the cells on a terminal, columns with blanks between them elsewhere.
+//! Tables: with lines around the cells on a terminal, columns with blanks between them elsewhere. Those at any terminal
+//! fit it.
 
 use comfy_table::{
     CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Width, presets,
@@ -60,7 +61,7 @@ pub(crate) struct Table {
     alignments: Vec<CellAlignment>,
     /// Width of the longest word in each column.
     words: Vec<usize>,
-    pub(super) table: comfy_table::Table,
+    table: comfy_table::Table,
 }
 
 impl Table {
@@ -99,31 +100,31 @@ impl Table {
     }
 
     /// Returns whether the table fits the terminal without breaking its cells.
-    pub(crate) fn fits(&self) -> bool {
-        let Some(width) = self.width() else {
+    pub(crate) fn fits(&self, look: Look) -> bool {
+        let Some(width) = self.width(look) else {
             return true;
         };
         let columns = self.table.column_max_content_widths();
-        let borders = 3 * columns.len() + 1;
-        borders + columns.into_iter().map(usize::from).sum::<usize>() <= width
+        let between = between(look, columns.len());
+        between + columns.into_iter().map(usize::from).sum::<usize>() <= width
     }
 
-    /// Returns the width of the terminal. Some report none, or 0.
-    fn width(&self) -> Option<usize> {
-        let width = self.table.width().map(usize::from);
-        width.filter(|width| *width >= NARROWEST)
+    /// Returns the width of the terminal, if there is one. Some report none, or 0.
+    fn width(&self, look: Look) -> Option<usize> {
+        let width = self.table.width().filter(|_| look != Look::Plain);
+        width.map(usize::from).filter(|width| *width >= NARROWEST)
     }
 
     /// Breaks cells between words only, if there is room for the longest word of each column; returns
     /// whether there is.
-    fn keep_words(&mut self, width: usize) -> bool {
-        let borders = 3 * self.words.len() + 1;
-        if borders + self.words.iter().sum::<usize>() > width {
+    fn keep_words(&mut self, look: Look, width: usize) -> bool {
+        let between = between(look, self.words.len());
+        if between + self.words.iter().sum::<usize>() > width {
             return false;
         }
         for (word, column) in self.words.iter().zip(self.table.column_iter_mut()) {
-            // A blank on each side.
-            let least = u16::try_from(word + 2).unwrap_or(u16::MAX);
+            let blanks = usize::from(BLANKS);
+            let least = u16::try_from(word + blanks).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         }
         true
@@ -131,32 +132,55 @@ impl Table {
 
     /// Draws the table, with a line feed at the end.
     pub(crate) fn draw(mut self, look: Look) -> String {
-        match look {
-            Look::Boxed => {
-                self.table
-                    .load_style(presets::UTF8_FULL_CONDENSED)
-                    .enforce_styling();
-                if let Some(width) = self.width() {
-                    let dynamic = ContentArrangement::Dynamic;
-                    self.table.set_content_arrangement(dynamic);
-                    let keeps_words = self.keep_words(width);
-                    let width = u16::try_from(width).unwrap_or(u16::MAX);
-                    if !keeps_words && is_turned(&self.table, width) {
-                        return draw_turned(&self.table, width);
-                    }
-                }
+        if let Some(width) = self.width(look) {
+            if !self.keep_words(look, width) && is_turned(&self.table) {
+                return draw_turned(&self.table, look, width);
             }
-            Look::Plain => {
-                self.table.load_style(presets::NOTHING).force_no_tty();
-            }
+            fit(&mut self.table, look, width);
         }
+        dress(&mut self.table, look);
         for (alignment, column) in self.alignments.iter().zip(self.table.column_iter_mut()) {
-            if look == Look::Plain {
-                column.set_padding((0, 2));
-            }
             column.set_cell_alignment(*alignment);
         }
         self.table.trim_fmt() + "\n"
+    }
+}
+
+/// Number of blanks in a column beside its contents: one on each side between lines, both behind it without them.
+const BLANKS: u16 = 2;
+
+/// Returns the width of lines and blanks in a table of so many columns.
+fn between(look: Look, columns: usize) -> usize {
+    let blanks = usize::from(BLANKS) * columns;
+    match look {
+        Look::Boxed => blanks + columns + 1,
+        // Those behind the last column are cut off.
+        Look::Bare | Look::Plain => blanks.saturating_sub(BLANKS.into()),
+    }
+}
+
+/// Fits a table to the width of a terminal.
+fn fit(table: &mut comfy_table::Table, look: Look, width: usize) {
+    let width = u16::try_from(width).unwrap_or(u16::MAX);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(match look {
+            Look::Boxed => width,
+            Look::Bare | Look::Plain => width.saturating_add(BLANKS),
+        });
+}
+
+/// Gives a table its lines or blanks.
+fn dress(table: &mut comfy_table::Table, look: Look) {
+    if look == Look::Boxed {
+        table
+            .load_style(presets::UTF8_FULL_CONDENSED)
+            .enforce_styling();
+        return;
+    }
+    table.load_style(presets::NOTHING).force_no_tty();
+    for column in table.column_iter_mut() {
+        column.set_padding((0, BLANKS));
     }
 }
 
@@ -166,23 +190,16 @@ fn longest(text: &str) -> usize {
     words.map(UnicodeWidthStr::width).max().unwrap_or_default()
 }
 
-/// Minimum width at which tables are never transposed.
-const USUAL: u16 = 80;
-
 /// Returns whether a table with no room for its words gains from transposing. One of two columns would
 /// have as many as before.
-pub(super) fn is_turned(table: &comfy_table::Table, width: u16) -> bool {
-    width < USUAL && table.header().is_some_and(|it| it.cell_count() > 2) && table.row_count() > 0
+fn is_turned(table: &comfy_table::Table) -> bool {
+    table.header().is_some_and(|it| it.cell_count() > 2) && table.row_count() > 0
 }
 
 /// Draws a line for each cell, with its title first, and a blank one between rows.
-pub(super) fn draw_turned(table: &comfy_table::Table, width: u16) -> String {
+fn draw_turned(table: &comfy_table::Table, look: Look, width: usize) -> String {
     let mut turned = comfy_table::Table::new();
-    turned
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .enforce_styling()
-        .set_width(width)
-        .set_content_arrangement(ContentArrangement::Dynamic);
+    fit(&mut turned, look, width);
     let titles = || table.header().into_iter().flat_map(Row::cell_iter);
     for (index, row) in table.row_iter().enumerate() {
         if index > 0 {
@@ -195,6 +212,7 @@ pub(super) fn draw_turned(table: &comfy_table::Table, width: u16) -> String {
             }
         }
     }
+    dress(&mut turned, look);
     if let Some(column) = turned.column_mut(0) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
@@ -285,7 +303,7 @@ mod tests {
         ");
     }
 
-    fn turned(width: u16) -> String {
+    fn turned(look: Look, width: u16) -> String {
         let titles = ["output", "datatype", "min", "max", "values"];
         let mut table = Table::new().left(titles);
         for cells in [
@@ -301,12 +319,12 @@ mod tests {
             table.row(cells.map(str::to_owned));
         }
         table.table.set_width(width);
-        table.draw(Look::Boxed)
+        table.draw(look)
     }
 
     #[test]
     fn a_row_is_a_line_for_each_cell_where_words_have_no_room() {
-        insta::assert_snapshot!(turned(50), @r#"
+        insta::assert_snapshot!(turned(Look::Boxed, 50), @r#"
         ┌──────────┬──────────────────────────┐
         │ output   ┆ scores                   │
         │ datatype ┆ FP32                     │
@@ -322,17 +340,63 @@ mod tests {
         │ values   ┆ "none"                   │
         └──────────┴──────────────────────────┘
         "#);
+        insta::assert_snapshot!(turned(Look::Bare, 40), @r#"
+        output    scores
+        datatype  FP32
+        min       1.29361e-21
+        max       0.96623
+        values    0.000686192, 1.02147e-7,
+                  1.37495e-5, …
+
+        output    labels
+        datatype  BYTES
+        min       -
+        max       -
+        values    "none"
+        "#);
+    }
+
+    #[test]
+    fn words_are_whole_in_wide_terminals_too() {
+        let mut table = Table::new().right([
+            "concurrency",
+            "ok/s",
+            "p50 ms",
+            "p90 ms",
+            "p95 ms",
+            "p99 ms",
+            "max ms",
+            "failed",
+            "queue ms",
+            "compute ms",
+            "stable",
+        ]);
+        table.row(
+            [
+                "1", "500", "2.000", "2.500", "2.800", "3.000", "4.000", "0", "0.200", "1.215",
+                "yes",
+            ]
+            .map(str::to_owned),
+        );
+        table.table.set_width(80);
+        let drawn = table.draw(Look::Boxed);
+        assert!(drawn.contains("│ concurrency ┆ 1 "), "{drawn}");
+        assert!(drawn.contains(" 2.800 "), "{drawn}");
     }
 
     #[test]
     fn tables_are_as_wide_as_the_terminal_at_most_and_turned_in_narrow_ones_only() {
-        for width in 40..130 {
-            let drawn = turned(width);
-            let longest = drawn.lines().map(UnicodeWidthStr::width).max();
-            assert!(longest <= Some(usize::from(width)), "{width}\n{drawn}");
-            assert!(drawn.contains(" 1.29361e-21 "), "{width}\n{drawn}");
-            let is_turned = drawn.matches("datatype").count() == 2;
-            assert_eq!(is_turned, width < 60, "{width}\n{drawn}");
+        for (look, least) in [(Look::Boxed, 60), (Look::Bare, 52)] {
+            for width in 40..130 {
+                let drawn = turned(look, width);
+                let longest = drawn.lines().map(UnicodeWidthStr::width).max();
+                assert!(longest <= Some(usize::from(width)), "{width}\n{drawn}");
+                assert!(drawn.contains(" 1.29361e-21"), "{width}\n{drawn}");
+                let is_turned = drawn.matches("datatype").count() == 2;
+                assert_eq!(is_turned, width < least, "{width}\n{drawn}");
+            }
         }
+        // A pipe is no terminal, however narrow the window around it is.
+        assert_eq!(turned(Look::Plain, 40), turned(Look::Plain, 130));
     }
 }

@@ -16,13 +16,13 @@ const MAX_NAMES: usize = 20;
 /// Minimum width for breaking lines.
 pub(super) const NARROWEST: usize = 40;
 
-/// Returns the width of stdout in columns, if it is a terminal for drawing.
+/// Returns the width of stdout in columns, if it is a terminal that lines can be broken for.
 pub(crate) fn columns() -> Option<usize> {
     columns_for(Look::of_stdout())
 }
 
 fn columns_for(look: Look) -> Option<usize> {
-    (look == Look::Boxed).then(terminal).flatten()
+    (look != Look::Plain).then(terminal).flatten()
 }
 
 /// Returns the width of the terminal, if it is one that lines can be broken for.

@@ -49,6 +49,11 @@ fn tables_of_answers_and_measurements_fit_the_terminal() {
             let text = whole(&screen);
             let found = [beside, below].map(|start| text.contains(start));
             assert_eq!(found, [columns >= 80, columns < 80], "{columns}\n{text}");
+            // Without lines they fit as well.
+            let plain = run(columns, args, &[("NO_COLOR", Path::new("1"))], &[]);
+            assert_eq!(plain.code, 0, "{plain:?}");
+            let text = whole(&plain);
+            assert!(!text.contains('│'), "{text}");
         }
     }
 }

@@ -67,9 +67,9 @@ pub(super) fn text(loaded: &LocalPipeline, measured: &Measured, all: bool, look:
         }));
     }
     let table = table(&rows);
-    let mut text = match look {
-        Look::Boxed if !table.fits() => ui::filled(&list(&rows), look),
-        _ => table.draw(look),
+    let mut text = match table.fits(look) {
+        true => table.draw(look),
+        false => ui::filled(&list(&rows), look),
     };
     if !hidden.is_empty() {
         let hidden = hidden.join(", ");
