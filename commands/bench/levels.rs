@@ -7,7 +7,11 @@ const MAX_LEVELS: usize = 200;
 
 /// Levels in the order in which they are measured; at least one.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Levels(pub(super) Vec<f64>);
+pub(super) struct Levels {
+    pub(super) levels: Vec<f64>,
+    /// Text that was typed.
+    pub(super) typed: String,
+}
 
 /// Reason why a text is no levels.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -35,7 +39,10 @@ impl FromStr for Levels {
                 return Err(LevelsError::Many);
             }
         }
-        Ok(Self(levels))
+        Ok(Self {
+            levels,
+            typed: text.to_owned(),
+        })
     }
 }
 
@@ -96,7 +103,7 @@ impl Levels {
             true => Ok(*level as usize),
             false => Err(*level),
         };
-        self.0.iter().map(whole).collect()
+        self.levels.iter().map(whole).collect()
     }
 }
 
@@ -146,7 +153,8 @@ mod tests {
             ("1, 4:16:4x", &[1.0, 4.0, 16.0]),
             ("5:5", &[5.0]),
         ] {
-            let Levels(levels) = text.parse().unwrap();
+            let Levels { levels, typed } = text.parse().unwrap();
+            assert_eq!(typed, text);
             assert_eq!(levels.len(), expected.len(), "{text}: {levels:?}");
             for (level, expected) in levels.iter().zip(expected) {
                 assert!((level - expected).abs() < 1e-9, "{text}: {levels:?}");

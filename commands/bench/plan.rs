@@ -102,7 +102,11 @@ impl BenchPlan {
         let kind = kind(&traffic, server.api())?;
         check_verdict(&verdict)?;
         let before = verdict.against.as_deref().map(read_report).transpose()?;
-        output.save.as_deref().map_or(Ok(()), check_ending)?;
+        output.save.as_deref().map_or(Ok(()), check_saved)?;
+        check_page(
+            &output,
+            [verdict.against.as_deref(), output.save.as_deref()],
+        )?;
         for path in [&output.html, &output.save].into_iter().flatten() {
             check_folder(path)?;
         }
@@ -228,14 +232,20 @@ fn targets(load: &LevelArgs, seed: u64) -> Result<Vec<LoadTarget>, Failure> {
             arrivals,
             max_in_flight: load.max_in_flight.into(),
         };
-        return Ok(rates.0.iter().map(target).collect());
+        return Ok(rates.levels.iter().map(target).collect());
     }
     let Some(levels) = &load.concurrency else {
         return Ok(vec![LoadTarget::Concurrency(1)]);
     };
+    let typed = &levels.typed;
     let levels = levels.whole().map_err(|level| {
+        // A level of a range is none that was typed.
+        let place = match level.to_string() == *typed {
+            true => String::new(),
+            false => format!(" in `{typed}`"),
+        };
         Failure::usage(format!(
-            "found {level} requests at once, expected whole numbers up to {}",
+            "found {level} requests at once{place}, expected whole numbers up to {}",
             u16::MAX
         ))
         .hint("`--rate` takes fractions")
@@ -340,18 +350,58 @@ pub(super) fn read_report(path: &Path) -> Result<BenchReport, Failure> {
     Ok(report)
 }
 
-/// Refuses a report in a file that looks like one of another form.
-fn check_ending(path: &Path) -> Result<(), Failure> {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    let ending = ending.map(str::to_ascii_lowercase);
+/// Refuses a report on stdout, or in a file that looks like one of another form.
+fn check_saved(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
-    let hint = match ending.as_deref() {
-        Some("csv") => format!("`--output csv > {shown}` writes a line for each level"),
+    let hint = match ending(path).as_deref() {
+        _ if path == Path::new("-") => "`--output json` writes the report to stdout".to_owned(),
+        Some("csv") => csv_hint(path),
         Some("html" | "htm") => format!("`--html {shown}` writes a page"),
         _ => return Ok(()),
     };
     let text = format!("cannot save to {shown}: `--save` writes JSON, for `--against`");
     Err(Failure::usage(text).hint(hint))
+}
+
+/// Refuses a page in the place of a report, or in a file that looks like one of another form.
+pub(super) fn check_page<'a>(
+    output: &BenchOutputArgs,
+    reports: impl IntoIterator<Item = Option<&'a Path>>,
+) -> Result<(), Failure> {
+    let Some(path) = &output.html else {
+        return Ok(());
+    };
+    let shown = path.display();
+    // One that is not there yet has no other name than those that are typed.
+    let real = |path: &Path| {
+        path.canonicalize()
+            .or_else(|_| std::path::absolute(path))
+            .ok()
+    };
+    let place = real(path);
+    let mut reports = reports.into_iter().flatten();
+    if reports.any(|it| place.is_some() && real(it) == place) {
+        let text = format!("cannot write {shown}: `--html` writes a page, and it is a report");
+        return Err(Failure::usage(text).hint("name another file for the page"));
+    }
+    let hint = match ending(path).as_deref() {
+        Some("csv") => csv_hint(path),
+        Some("json") => format!("`--output json > {shown}` writes the report as JSON"),
+        _ => return Ok(()),
+    };
+    let text = format!("cannot write {shown}: `--html` writes a page");
+    Err(Failure::usage(text).hint(hint))
+}
+
+fn csv_hint(path: &Path) -> String {
+    let shown = path.display();
+    format!("`--output csv > {shown}` writes a line for each level")
+}
+
+/// Returns the ending of a path in small letters.
+fn ending(path: &Path) -> Option<String> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.map(str::to_ascii_lowercase)
 }
 
 /// Checks that a file can be written, as far as that is known before a run of minutes. Folders that are missing are made

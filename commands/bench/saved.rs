@@ -7,7 +7,7 @@ use super::{
     csv,
     differences::{differing, gate, remark},
     html,
-    plan::{check_verdict, read_report},
+    plan::{check_page, check_verdict, read_report},
     run::{NOT_COVERED, compared, found, uncertain, write},
     text,
 };
@@ -38,6 +38,7 @@ pub(super) fn run(path: &Path, args: BenchArgs) -> Result<(), Failure> {
     let Some(against) = &verdict.against else {
         return Ok(());
     };
+    check_page(&output, [Some(against.as_path()), Some(path)])?;
     let (before, mut report) = (read_report(against)?, read_report(path)?);
     gate(&before, &report, &verdict)?;
     report.differs = differing(&before, &report);

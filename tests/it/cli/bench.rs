@@ -282,6 +282,11 @@ fn errors_before_the_load_are_reported_as_they_are() {
     error: found 1.5 requests at once, expected whole numbers up to 65535
     hint: `--rate` takes fractions
     ");
+    insta::assert_snapshot!(said(&["dummy", "--concurrency", "1:999999999999"]), @"
+    exit 64
+    error: found 65536 requests at once in `1:999999999999`, expected whole numbers up to 65535
+    hint: `--rate` takes fractions
+    ");
     let wrong = said(&["dummy", "--fail-if", "worse<5%"]);
     assert!(
         wrong.contains("found `worse<5%`, expected `worse`, or `worse` by more than a percentage"),

@@ -144,6 +144,36 @@ fn a_report_is_no_file_of_another_form() {
     error: cannot save to r.html: `--save` writes JSON, for `--against`
     hint: `--html r.html` writes a page
     ");
+    insta::assert_snapshot!(said("-"), @"
+    exit 64
+    error: cannot save to -: `--save` writes JSON, for `--against`
+    hint: `--output json` writes the report to stdout
+    ");
+    let page = |file: &str| {
+        let flags = ["dummy", "-o", "report", "--html", file];
+        bench(server, GRPC, &flags).failure()
+    };
+    insta::assert_snapshot!(page("r.csv"), @"
+    exit 64
+    error: cannot write r.csv: `--html` writes a page
+    hint: `--output csv > r.csv` writes a line for each level
+    ");
+    insta::assert_snapshot!(page("r.JSON"), @"
+    exit 64
+    error: cannot write r.JSON: `--html` writes a page
+    hint: `--output json > r.JSON` writes the report as JSON
+    ");
+    insta::assert_snapshot!(page("./report"), @"
+    exit 64
+    error: cannot write ./report: `--html` writes a page, and it is a report
+    hint: name another file for the page
+    ");
+    let (_folder, saved) = &base(server, &["dummy"]);
+    let kept = fs::read(saved).unwrap();
+    let flags = ["dummy", "--against", saved, "--html", saved];
+    let run = bench(server, GRPC, &flags);
+    assert_eq!(run.code, Some(64), "{}", run.stderr);
+    assert_eq!(fs::read(saved).unwrap(), kept);
 }
 
 #[test]
@@ -216,6 +246,17 @@ fn two_saved_reports_are_compared_without_a_server() {
     assert_eq!(report["differs"], serde_json::json!([]));
     let saved = run(&["--save=other.json"]);
     assert_eq!(saved.code, Some(64), "{}", saved.stderr);
+    for report in [before.as_str(), after] {
+        let kept = fs::read(report).unwrap();
+        let page = run(&["--html", report]);
+        assert_eq!(page.code, Some(64), "{}", page.stderr);
+        assert!(
+            page.stderr.contains("and it is a report"),
+            "{}",
+            page.stderr
+        );
+        assert_eq!(fs::read(report).unwrap(), kept);
+    }
     fs::write(
         after,
         fast.to_string()
