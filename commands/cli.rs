@@ -255,7 +255,9 @@ fn with_whole_headers(command: Clap, args: &[OsString]) -> Clap {
         .into_iter()
         .fold(command, |command, name| {
             command.mut_subcommand(name, |command| {
-                command.mut_arg("header", |header| header.value_delimiter(None))
+                command.mut_arg("header", |it| {
+                    it.value_delimiter(None).value_parser(infer::secret_pair)
+                })
             })
         })
 }

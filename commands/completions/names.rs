@@ -201,7 +201,8 @@ fn ask<T>(
     question: impl AsyncFnOnce(Client) -> Option<T>,
 ) -> Option<T> {
     let api = api(line)?;
-    let headers = line.texts("header").map(|text| {
+    let headers = line.texts("header").filter(|text| !text.trim().is_empty());
+    let headers = headers.map(|text| {
         let (name, value) = text.split_once('=')?;
         header(name, value).ok()
     });

@@ -180,6 +180,7 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
     let mut headers = args
         .header
         .iter()
+        .flatten()
         .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()
         .map_err(|error| call_failure::client(ClientError::Request(error)))?;

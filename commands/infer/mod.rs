@@ -30,7 +30,7 @@ mod wait;
 
 pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
-    model_name, parameter, preset_meant,
+    model_name, parameter, preset_meant, secret_pair,
 };
 pub(crate) use call_failure::client as client_failure;
 pub(crate) use explain::explanation;

@@ -193,9 +193,21 @@ pub(super) fn of_stdin(inputs: &mut Vec<Argument>) -> Result<Option<Argument>, F
     }
 }
 
+/// Header as it is typed; `None` of an empty line.
+type TypedHeader = Option<(String, String)>;
+
 /// Reads a header as KEY=VALUE. The error does not contain the text, which may be a secret.
-fn secret_pair(text: &str) -> Result<(String, String), String> {
-    pair(text).map_err(|_| "expected KEY=VALUE".to_owned())
+pub(crate) fn secret_pair(text: &str) -> Result<TypedHeader, String> {
+    let read = pair(text).map_err(|_| "expected KEY=VALUE".to_owned());
+    read.map(Some)
+}
+
+/// Reads a line of the environment variable, which may end with a line feed, or have lines between its headers.
+fn header_line(text: &str) -> Result<TypedHeader, String> {
+    match text.trim().is_empty() {
+        true => Ok(None),
+        false => secret_pair(text),
+    }
 }
 
 /// Reads a flag's value as KEY=VALUE.
@@ -255,12 +267,12 @@ pub(crate) struct ServerArgs {
     #[arg(
         long,
         value_name = "KEY=VALUE",
-        value_parser = secret_pair,
+        value_parser = header_line,
         value_delimiter = '\n',
         env = "OVMS_HEADER",
         hide_env_values = true
     )]
-    pub(in crate::infer) header: Vec<(String, String)>,
+    pub(in crate::infer) header: Vec<TypedHeader>,
 
     #[command(flatten)]
     pub(in crate::infer) credentials: CredentialArgs,

@@ -24,6 +24,9 @@ const MAX_OF_STDIN: u64 = 4 << 30;
 /// Name of standard input in messages.
 const STDIN: &str = "standard input";
 
+/// Character with which some editors begin their files.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// First bytes of the files that are recognized by them.
 const BEGINNINGS: [(&[u8], FileKind); 5] = [
     (b"\x93NUMPY", FileKind::Npy),
@@ -293,7 +296,10 @@ impl Content {
         )
     }
 
-    fn of_json(place: &str, text: String) -> Result<Self, InputError> {
+    fn of_json(place: &str, mut text: String) -> Result<Self, InputError> {
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len_utf8());
+        }
         match piped::outputs(&text) {
             None => Ok(Self::Json(text)),
             Some(Ok(outputs)) => Ok(Self::Outputs(outputs)),
@@ -361,4 +367,22 @@ fn unreadable(path: &Path, source: impl Into<BoxError>) -> InputError {
     let source = source.into();
     let path = path.to_owned();
     InputError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Content, FileKind, Stdin};
+
+    #[test]
+    fn json_may_begin_with_a_byte_order_mark() {
+        let marked = "\u{feff}[1]";
+        let path = Path::new("x.json");
+        let file = Content::of_file(path, FileKind::Json, marked.into()).unwrap();
+        assert_eq!(file, Content::Json("[1]".to_owned()));
+        let mut bytes = marked.as_bytes();
+        let piped = Stdin::new(&mut bytes).content(None).unwrap();
+        assert_eq!(piped, Content::Piped("[1]".to_owned()));
+    }
 }

@@ -164,9 +164,16 @@ impl ImageOptions {
         }
         let means = per_channel(&self.mean, "mean", 0.0, channels)?;
         let scales = per_channel(&self.scale, "scale", 1.0, channels)?;
-        if scales.contains(&0.0) {
-            let text = "found 0 as a scale, expected a number to divide by".to_owned();
-            return Err(ValueProblem::Misfit(text));
+        let is_divisor = |scale: &f64| scale.is_finite() && *scale != 0.0;
+        let unfit = |found: &f64, what: &str, wanted: &str| {
+            let text = format!("found {found} as a {what}, expected a number to {wanted}");
+            Err(ValueProblem::Misfit(text))
+        };
+        if let Some(scale) = scales.iter().find(|scale| !is_divisor(scale)) {
+            return unfit(scale, "scale", "divide by");
+        }
+        if let Some(mean) = means.iter().find(|mean| !mean.is_finite()) {
+            return unfit(mean, "mean", "subtract");
         }
         // Pixels stay as they are in the file, whatever EXIF says, as with a server that decodes it.
         let image = decode(&file.bytes, PixelLimit::default());

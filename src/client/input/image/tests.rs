@@ -236,6 +236,30 @@ fn what_does_not_fit_is_refused_with_the_shape() {
             &[1, 3, -1, -1],
             "found 0 as a scale, expected a number to divide by",
         ),
+        (
+            ImageOptions {
+                scale: vec![1.0, f64::NAN, 1.0],
+                ..ImageOptions::default()
+            },
+            &[1, 3, -1, -1],
+            "found NaN as a scale, expected a number to divide by",
+        ),
+        (
+            ImageOptions {
+                scale: vec![f64::INFINITY],
+                ..ImageOptions::default()
+            },
+            &[1, 3, -1, -1],
+            "found inf as a scale, expected a number to divide by",
+        ),
+        (
+            ImageOptions {
+                mean: vec![f64::NEG_INFINITY],
+                ..ImageOptions::default()
+            },
+            &[1, 3, -1, -1],
+            "found -inf as a mean, expected a number to subtract",
+        ),
     ];
     for (image, wanted, expected) in rows {
         let error = image
