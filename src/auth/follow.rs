@@ -214,20 +214,27 @@ impl Auth {
             };
             Some(async move {
                 match KeySetSource::fetch(url).await {
-                    Ok(keys) => issuer.keys.store(Arc::new(keys)),
+                    Ok(keys) => {
+                        let is_other = **issuer.keys.load() != keys;
+                        if is_other {
+                            issuer.keys.store(Arc::new(keys));
+                        }
+                        is_other
+                    }
                     Err(error) => {
                         let name = &issuer.name;
                         tracing::warn!(
                             "keys of the issuer {name} stay as they are: {}",
                             chain(&error)
                         );
+                        false
                     }
                 }
             })
         });
-        let fetched: Vec<_> = fetched.collect();
-        if !fetched.is_empty() {
-            join_all(fetched).await;
+        let changed = join_all(fetched.collect::<Vec<_>>()).await;
+        // With the same keys every credential is what it was.
+        if changed.contains(&true) {
             self.generation.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -388,10 +395,17 @@ enum Look {
 mod tests {
     use std::{fs, path::Path, sync::Arc};
 
-    use tokio::sync::watch;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        sync::watch,
+    };
 
     use super::{Auth, Credential, CredentialRefusal};
-    use crate::auth::{ApiKey, AuthTerms};
+    use crate::{
+        auth::{ApiKey, AuthTerms},
+        task::Task,
+    };
 
     fn write(path: &Path, key: &ApiKey, rights: &str) {
         let text = format!(
@@ -423,6 +437,39 @@ mod tests {
         assert_eq!(find(&old).unwrap_err(), CredentialRefusal::Key);
         assert!(find(&new).unwrap().identity.may_infer("x"));
         assert_ne!(auth.generation(), generation);
+    }
+
+    #[tokio::test]
+    async fn keys_that_are_fetched_again_change_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let serve = Task::spawn(async move {
+            for key in ["AQAB", "AQAB", "AQAC"] {
+                let set = format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{key}"}}]}}"#);
+                let length = set.len();
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{set}"
+                );
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.toml");
+        let text = format!(
+            "[[jwt]]\nissuer = \"x\"\naudience = \"ovms\"\njwks = \"{url}\"\n\
+             [[identity]]\nname = \"a\"\ntokens = [{{ subject = \"*\" }}]\ninfer = [\"*\"]\n"
+        );
+        fs::write(&path, text).unwrap();
+        let auth = Auth::open(&path, AuthTerms::default()).unwrap();
+        let mut generations = vec![auth.generation()];
+        for _ in 0..3 {
+            auth.fetch().await;
+            generations.push(auth.generation());
+        }
+        assert_eq!(generations, [1, 2, 2, 3]);
+        drop(serve);
     }
 
     #[tokio::test]

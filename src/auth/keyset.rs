@@ -8,7 +8,7 @@ use std::{
 };
 
 use jsonwebtoken::{
-    Algorithm, DecodingKey,
+    Algorithm, DecodingKey, DecodingKeyKind,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
 };
 use serde::Deserialize;
@@ -101,6 +101,25 @@ pub(super) struct IssuerKey {
     pub(super) id: Option<String>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) key: DecodingKey,
+}
+
+impl PartialEq for IssuerKey {
+    fn eq(&self, other: &Self) -> bool {
+        use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
+        let is_same_key = match (self.key.kind(), other.key.kind()) {
+            (SecretOrDer(own), SecretOrDer(others)) => own == others,
+            (
+                RsaModulusExponent { n, e },
+                RsaModulusExponent {
+                    n: other_n,
+                    e: other_e,
+                },
+            ) => (n, e) == (other_n, other_e),
+            _ => false,
+        };
+        // The algorithms tell its family.
+        is_same_key && self.id == other.id && self.algorithms == other.algorithms
+    }
 }
 
 impl KeySetSource {
@@ -231,6 +250,11 @@ mod tests {
             .map(|key| (key.id.as_deref(), key.algorithms.len()))
             .collect();
         assert_eq!(found, [(Some("a"), 6), (None, 1)]);
+        assert_eq!(keys, parse(set.as_bytes()).unwrap());
+        assert_ne!(
+            keys,
+            parse(set.replace("\"a\"", "\"b\"").as_bytes()).unwrap()
+        );
     }
 
     #[test]

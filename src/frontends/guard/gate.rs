@@ -75,19 +75,34 @@ struct Recent {
 /// An identity with the client that it counts for, if it has limits.
 type Counted = (Arc<Identity>, Option<Arc<CountedClient>>);
 
+/// Knowledge of a credential from the request before.
+enum Known {
+    /// The identity, which still counts.
+    Counts(Counted),
+    /// An identity that has to be found again: its time is over, or the rules have changed since.
+    Before,
+    /// None, or another credential.
+    No,
+}
+
 impl Caller {
-    /// Returns the identity of a credential if it is that of the request before, and still counts.
-    fn recent(&self, generation: u64, digest: Option<&KeyDigest>) -> Option<Counted> {
+    /// Returns what the request before says of a credential.
+    fn known(&self, generation: u64, digest: Option<&KeyDigest>) -> Known {
         let recent = self.recent.lock();
-        let recent = recent.as_ref()?;
+        let Some(recent) = recent.as_ref() else {
+            return Known::No;
+        };
         let is_same = match (&recent.digest, digest) {
             (Some(known), Some(digest)) => known.is(digest),
             (known, digest) => known.is_none() && digest.is_none(),
         };
         let until = recent.found.until;
         let is_over = || until.is_some_and(|until| until <= SystemTime::now());
-        let counts = is_same && recent.generation == generation && !is_over();
-        counts.then(|| (Arc::clone(&recent.found.identity), recent.client.clone()))
+        match is_same {
+            false => Known::No,
+            true if recent.generation != generation || is_over() => Known::Before,
+            true => Known::Counts((Arc::clone(&recent.found.identity), recent.client.clone())),
+        }
     }
 }
 
@@ -359,9 +374,11 @@ impl Gate {
         let digest = secret
             .as_ref()
             .map(|secret| KeyDigest::of(secret.as_bytes()));
-        if let Some(known) = caller.recent(generation, digest.as_ref()) {
-            return Ok(known);
-        }
+        let was_known = match caller.known(generation, digest.as_ref()) {
+            Known::Counts(known) => return Ok(known),
+            Known::Before => true,
+            Known::No => false,
+        };
         let found = match &secret {
             None if caller.names.is_empty() => {
                 let reason = format!("there are no credentials; {EXPECTED}");
@@ -371,11 +388,16 @@ impl Gate {
             Some(secret) => {
                 let most = auth.max_failures();
                 let source = caller.peer.source();
-                if let Some(wait) = self.failures.wait(source, most) {
+                // What was right is no guess: others at its address cannot keep it out when the rules change.
+                if !was_known && let Some(wait) = self.failures.wait(source, most) {
                     return Err(throttled(wait));
                 }
                 let found = auth.identify(Credential::Secret(secret));
                 let is_guess = found.as_ref().is_err_and(CredentialRefusal::may_be_guess);
+                if is_guess && was_known {
+                    // From now on it is one like any other.
+                    *caller.recent.lock() = None;
+                }
                 if is_guess && self.failures.add(source, most) {
                     tracing::warn!(
                         "{most} credentials of {source} were refused in a minute; further ones are not looked at for \

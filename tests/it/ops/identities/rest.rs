@@ -4,9 +4,9 @@ use std::io::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::{Guarded, SERVER, bearer, key};
+use super::{Guarded, SERVER, bearer, identity, key};
 use crate::support::{
-    Server,
+    Server, eventually,
     grpc::{self, Grpc},
     http::{Answer, connect, exchange, head, read, send},
 };
@@ -411,6 +411,39 @@ fn an_address_that_guesses_has_to_wait() {
         200
     );
     server.wait_log("3 credentials of 127.0.0.1 were refused in a minute");
+}
+
+#[test]
+fn guesses_of_others_keep_nobody_out_who_is_known_when_the_rules_change() {
+    let rules = |name: &str, servable: &str| {
+        let rights = format!("metadata = [\"{servable}\"]");
+        format!("max_failures_per_minute = 3\n{}", identity(name, &rights))
+    };
+    let poll = ["--file_system_poll_wait_seconds", "1"];
+    let guarded = Guarded::with(&rules("known", "dummy"), &poll);
+    let server = &guarded.server;
+    let mut known = connect(server);
+    let header = [("authorization", &*bearer("known"))];
+    let head = head("GET", "/v2/models/secret", 0, &header);
+    let mut status = || exchange(&mut known, &head, b"").status;
+    assert_eq!(status(), 404);
+    for _ in 0..3 {
+        assert_eq!(ask(server, "wrong", "GET", "/v2", "").status, 401);
+    }
+    assert_eq!(ask(server, "known", "GET", "/v2", "").status, 429);
+    let mut wait_for = |next: u16, before: u16| {
+        eventually("the next rules", || {
+            let status = status();
+            assert!([next, before].contains(&status), "{status}");
+            (status == next).then_some(())
+        });
+    };
+    guarded.rewrite(&rules("known", "secret"));
+    wait_for(200, 404);
+    // One that is no longer known has one answer that says so.
+    guarded.rewrite(&rules("other", "secret"));
+    wait_for(401, 200);
+    assert_eq!(status(), 429);
 }
 
 #[test]
