@@ -117,10 +117,12 @@ impl Rest {
         }
         let is_open =
             terms.port == HttpPort::Rest && !cross_origin::is_management(request.uri().path());
-        let checked = cross_origin::check_host(&request).and_then(|()| match is_open {
-            true => Ok(()),
-            false => (terms.hosts).check(request.method(), request.uri(), request.headers()),
-        });
+        let checked = cross_origin::check_host(&request)
+            .and_then(|()| cross_origin::check_transfer_coding(request.headers()))
+            .and_then(|()| match is_open {
+                true => Ok(()),
+                false => (terms.hosts).check(request.method(), request.uri(), request.headers()),
+            });
         let mut response = if let Err(error) = checked {
             error.into_response()
         } else if request.method() == Method::OPTIONS {

@@ -27,6 +27,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::yield_now,
     time::{Sleep, sleep},
 };
 
@@ -499,8 +500,13 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
             async move {
                 let request = request.map(|body| NotedBody::new(body, &is_read));
                 let mut response = rest.answer(request).await;
-                let is_left = is_large && !is_read.load(Ordering::Relaxed);
-                if state.is_stopping() || is_left {
+                let is_left = !is_read.load(Ordering::Relaxed);
+                if is_left && !is_large {
+                    // hyper takes what is there when it is polled next. If that is not all, it ends the connection, and says
+                    // so in a head that is not written yet.
+                    yield_now().await;
+                }
+                if state.is_stopping() || (is_left && is_large) {
                     // Else clients would send their next request on a connection that ends (RFC 9112, 9.6).
                     let headers = response.headers_mut();
                     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

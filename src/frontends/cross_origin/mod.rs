@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use axum::http::{
-    HeaderMap, HeaderName, Method, Request, Uri, Version, header,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, header,
     uri::{Authority, Scheme},
 };
 
@@ -56,6 +56,40 @@ pub(super) fn check_host<B>(request: &Request<B>) -> Result<()> {
             "a request needs one Host header; found {hosts}"
         ))),
     }
+}
+
+/// Checks that a request says once where its body ends: with no transfer coding but `chunked` (RFC 9112, 6.1).
+///
+/// # Errors
+///
+/// Fails if it has others, or one twice: what two servers in a row make of such a body need not be the same.
+pub(super) fn check_transfer_coding(headers: &HeaderMap) -> Result<()> {
+    let mut lines = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let Some(first) = lines.next() else {
+        return Ok(());
+    };
+    if lines.next().is_none() && is_coding(first.as_bytes(), &[b"chunked"]) {
+        return Ok(());
+    }
+    let lines = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let lines: Vec<_> = lines.map(HeaderValue::as_bytes).collect();
+    let found = lines.join(&b", "[..]);
+    let mut codings = found.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_known = codings.all(|coding| is_coding(coding, &[b"chunked", b"identity", b""]));
+    let kind = match is_known {
+        true => ErrorKind::InvalidArgument,
+        false => ErrorKind::Unimplemented,
+    };
+    let text = format!(
+        "a body may have the transfer coding `chunked` once; found {}",
+        quoted(&found)
+    );
+    Err(Error::new(kind, text))
+}
+
+/// Returns whether a transfer coding is one of these.
+fn is_coding(coding: &[u8], of: &[&[u8]]) -> bool {
+    of.iter().any(|it| coding.eq_ignore_ascii_case(it))
 }
 
 /// Returns true if a path manages the server or reports on it as a whole.

@@ -129,6 +129,39 @@ fn what_hides_the_end_of_a_body_is_refused() {
 }
 
 #[test]
+fn a_transfer_coding_is_chunked_alone() {
+    let server = Server::shared("dummy");
+    let next = "GET /v2/health/live HTTP/1.1\r\nHost: test\r\n\r\n";
+    let answers = |codings: &str| {
+        let head = format!("POST {INFER} HTTP/1.1\r\nHost: a\r\n{codings}\r\n\r\n");
+        let wire = format!("{head}2\r\n{{}}\r\n0\r\n\r\n{next}");
+        statuses(server, wire.as_bytes())
+    };
+    // What follows is not answered: another server may see it elsewhere.
+    for (codings, status) in [
+        ("Transfer-Encoding: chunked, chunked", 400),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            400,
+        ),
+        ("Transfer-Encoding: identity, chunked", 400),
+        ("Transfer-Encoding: , chunked", 400),
+        ("Transfer-Encoding: chunked,", 400),
+        ("Transfer-Encoding: gzip, chunked", 501),
+        ("Transfer-Encoding: gzip\r\ntransfer-encoding: chunked", 501),
+    ] {
+        assert_eq!(answers(codings), [status], "{codings}");
+    }
+    // The body is no request, and is read.
+    for codings in [
+        "Transfer-Encoding: chunked",
+        "transfer-encoding:\t Chunked ",
+    ] {
+        assert_eq!(answers(codings), [400, 200], "{codings}");
+    }
+}
+
+#[test]
 fn a_client_that_has_said_all_gets_its_answer() {
     let server = busy::serve(&[]);
     let (length, body) = busy::body(busy::SECONDS);

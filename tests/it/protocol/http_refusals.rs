@@ -94,6 +94,21 @@ fn a_refusal_before_the_end_of_a_body_says_that_the_connection_ends() {
 }
 
 #[test]
+fn a_refusal_before_a_small_body_has_come_says_that_the_connection_ends() {
+    let server = Server::shared("dummy");
+    let expect = [("Expect", "100-continue")];
+    for headers in [&[][..], &expect] {
+        let request = head("POST", "/nope", 100, headers);
+        let mut stream = connect(server);
+        // The body would come later.
+        stream.write_all(request.as_bytes()).unwrap();
+        let answer = read(&mut stream);
+        assert_eq!(answer.status, 404, "{headers:?}");
+        assert_eq!(answer.header("connection"), Some("close"), "{headers:?}");
+    }
+}
+
+#[test]
 fn a_refused_client_that_stays_gives_its_place_back() {
     let server = Server::start_with("dummy", &["--max_connections", "1"]);
     let mut stays = connect(&server);
