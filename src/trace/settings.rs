@@ -54,7 +54,7 @@ const HEADERS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
 ];
 
-/// The variable of what all spans say of the server. OpenTelemetry's library reads it, and drops what has no `=`.
+/// The variable of what all spans say of the server. OpenTelemetry's library would not decode it.
 const ATTRIBUTES: [&str; 1] = ["OTEL_RESOURCE_ATTRIBUTES"];
 
 /// Maximum milliseconds of a time: 49 days.
@@ -150,6 +150,10 @@ pub struct TraceSettings {
     pub(super) most: usize,
     /// Maximum number of spans of an export.
     pub(super) batch: usize,
+    /// Name of the service, if a variable of its own has it.
+    pub(super) service: Option<String>,
+    /// Attributes of the server, with their values.
+    pub(super) attributes: Vec<(String, String)>,
 }
 
 /// Protocol of a collector.
@@ -228,7 +232,6 @@ impl TraceSettings {
         // Nothing in OpenTelemetry's library heeds it, so that it bounds the export itself.
         let timeout = timeout.min(variables.setting(&of_processor, milliseconds));
         variables.list(&HEADERS, "a header", is_header);
-        variables.list(&ATTRIBUTES, "an attribute", |_, _| true);
         Ok(Some(Self {
             endpoint: endpoint.map(|(name, url)| match protocol {
                 TraceProtocol::Http if name != ENDPOINT[0] && !url.ends_with(PATH) => {
@@ -244,6 +247,8 @@ impl TraceSettings {
             delay: variables.setting(&SCHEDULE_DELAY, milliseconds),
             most: variables.setting(&MAX_QUEUE_SIZE, spans),
             batch: variables.setting(&MAX_EXPORT_BATCH_SIZE, spans),
+            service: variables.get("OTEL_SERVICE_NAME"),
+            attributes: attributes(&mut variables),
         }))
     }
 }
@@ -307,6 +312,31 @@ fn tls<V: Fn(&str) -> Option<String>>(
         insecure: false,
     };
     Ok(TraceTls { options, names })
+}
+
+/// Reads the attributes of the server. Those that cannot be read are passed over with a warning.
+fn attributes<V: Fn(&str) -> Option<String>>(
+    variables: &mut Variables<'_, V>,
+) -> Vec<(String, String)> {
+    variables.list(&ATTRIBUTES, "an attribute", |name, value| {
+        attribute(name, value).is_some()
+    });
+    let list = variables.get(ATTRIBUTES[0]).unwrap_or_default();
+    let pairs = list
+        .split_terminator(',')
+        .filter_map(|it| it.split_once('='));
+    pairs
+        .filter_map(|(name, value)| attribute(name.trim(), value.trim()))
+        .collect()
+}
+
+/// Decodes an attribute, which may be encoded as in URLs; `None` if what comes of it is not UTF-8.
+fn attribute(name: &str, value: &str) -> Option<(String, String)> {
+    let decoded = |text| {
+        let decoded = percent_decode_str(text).decode_utf8().ok()?;
+        Some(decoded.into_owned())
+    };
+    decoded(name).zip(decoded(value))
 }
 
 fn milliseconds(text: &str) -> Option<Duration> {
@@ -485,7 +515,7 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc"),
             ("OTEL_BSP_EXPORT_TIMEOUT", "-1"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,nonsense,c d=e,f=,g=%0A,"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "nonsense"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "nonsense,a=%ff,b=100%"),
             ("OTEL_TRACES_SAMPLER", "xray"),
             ("OTEL_BSP_SCHEDULE_DELAY", "y"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "1000001"),
@@ -501,12 +531,14 @@ mod tests {
         OTEL_EXPORTER_OTLP_HEADERS has something else as entry 3 of 5, expected a header as `name=value`; the entry is ignored
         OTEL_EXPORTER_OTLP_HEADERS has something else as entry 4 of 5, expected a header as `name=value`; the entry is ignored
         OTEL_EXPORTER_OTLP_HEADERS has something else as entry 5 of 5, expected a header as `name=value`; the entry is ignored
-        OTEL_RESOURCE_ATTRIBUTES has something else as entry 1 of 1, expected an attribute as `name=value`; the entry is ignored
         OTEL_TRACES_SAMPLER has `xray`, expected always_on, always_off, or traceidratio, also with parentbased_ before it; parentbased_always_on is used
         OTEL_BSP_SCHEDULE_DELAY has `y`, expected a whole number of milliseconds from 1 to 4294967295; 5000 is used
         OTEL_BSP_MAX_QUEUE_SIZE has `1000001`, expected a whole number from 1 to 1000000; 2048 is used
         OTEL_BSP_MAX_EXPORT_BATCH_SIZE has `0`, expected a whole number from 1 to 1000000; 512 is used
+        OTEL_RESOURCE_ATTRIBUTES has something else as entry 1 of 3, expected an attribute as `name=value`; the entry is ignored
+        OTEL_RESOURCE_ATTRIBUTES has something else as entry 2 of 3, expected an attribute as `name=value`; the entry is ignored
         ");
+        assert_eq!(settings.attributes, [("b".into(), "100%".into())]);
         let numbers = |it: &TraceSettings| {
             let times = [it.timeout, it.delay].map(|time| time.as_millis());
             (times, [it.most, it.batch], it.is_compressed)
@@ -519,13 +551,19 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "300"),
             ("OTEL_BSP_EXPORT_TIMEOUT", "200"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b, c = Basic%20d=,"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "a=b"),
+            (
+                "OTEL_RESOURCE_ATTRIBUTES",
+                "a=b, team%2Cs = red%2C%20blue%3d,",
+            ),
             ("OTEL_BSP_SCHEDULE_DELAY", "20"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "7"),
             ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "3"),
         ]);
         assert_eq!(warnings, "");
         assert_eq!(numbers(&settings), ([200, 20], [7, 3], true));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let attributes = [pair("a", "b"), pair("team,s", "red, blue=")];
+        assert_eq!(settings.attributes, attributes);
     }
 
     #[test]

@@ -10,11 +10,12 @@ use std::{
 
 use hyper::HeaderMap;
 use opentelemetry::{
-    InstrumentationScope,
+    InstrumentationScope, KeyValue,
     trace::{SpanId, SpanKind, TraceState},
 };
 use opentelemetry_sdk::{
     Resource,
+    resource::TelemetryResourceDetector,
     trace::{
         BatchConfigBuilder, BatchSpanProcessor, IdGenerator, RandomIdGenerator, SpanData,
         SpanProcessor,
@@ -102,7 +103,7 @@ impl Tracer {
             .with_max_export_batch_size(settings.batch)
             .with_scheduled_delay(settings.delay);
         let mut processor = BatchSpanProcessor::new(exporter, config.build());
-        processor.set_resource(&resource(version));
+        processor.set_resource(&resource(settings.service, settings.attributes, version));
         Ok(Arc::new(Self {
             sampling: settings.sampling,
             ids: RandomIdGenerator::default(),
@@ -194,19 +195,21 @@ impl Tracer {
 }
 
 /// Describes this server to the collector: what the variables say, and its name and version.
-fn resource(version: &'static str) -> Resource {
-    let known = Resource::builder().build();
-    let name = known.get(&"service.name".into());
-    let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
-    let builder = Resource::builder();
-    let builder = match is_named {
-        true => builder,
-        false => builder.with_service_name(SERVICE),
-    };
-    match known.get(&"service.version".into()) {
-        Some(_) => builder.build(),
-        None => builder
-            .with_attribute(opentelemetry::KeyValue::new("service.version", version))
-            .build(),
+fn resource(
+    service: Option<String>,
+    attributes: Vec<(String, String)>,
+    version: &'static str,
+) -> Resource {
+    let usual = [("service.name", SERVICE), ("service.version", version)];
+    let usual = usual.map(|(name, value)| KeyValue::new(name, value));
+    let given = attributes.into_iter();
+    // What comes later takes precedence.
+    let builder = Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(usual)
+        .with_attributes(given.map(|(name, value)| KeyValue::new(name, value)));
+    match service {
+        Some(service) => builder.with_service_name(service).build(),
+        None => builder.build(),
     }
 }

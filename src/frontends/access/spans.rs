@@ -111,9 +111,12 @@ fn has_span(protocol: Protocol, path: &str) -> bool {
         Protocol::Http => {
             let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);
             let versioned = ["/v1/", "/v2/", "/v3/"];
-            versioned.iter().any(|version| path.starts_with(version))
-                && !path.starts_with("/v2/health/")
-                && !path.ends_with("/ready")
+            let is_versioned = versioned.iter().any(|version| path.starts_with(version));
+            // A servable may be named so.
+            let lists = ["/v1/models", "/v2/models", "/v3/models"];
+            let is_probe = path.starts_with("/v2/health/")
+                || (path.strip_suffix("/ready")).is_some_and(|above| !lists.contains(&above));
+            path == "/v2" || (is_versioned && !is_probe)
         }
     }
 }
@@ -130,7 +133,13 @@ fn api(path: &str) -> &'static str {
 /// Returns a path below `models` without what is in its place: all requests of a kind have the same route.
 fn route(path: &str) -> Option<String> {
     let path = path.strip_prefix("//").map_or(path, |_| &path[1..]);
-    if ["/v1/config", "/v1/config/reload", "/v2/repository/index"].contains(&path) {
+    let fixed = [
+        "/v1/config",
+        "/v1/config/reload",
+        "/v2",
+        "/v2/repository/index",
+    ];
+    if fixed.contains(&path) {
         return Some(path.to_owned());
     }
     let (api, rest) = path.strip_prefix('/')?.split_once("/models/")?;
@@ -196,6 +205,8 @@ mod tests {
             ("/v2/models/m/any/thing", None),
             ("/v1/config/reload", Some("/v1/config/reload")),
             ("/v1/config/other", None),
+            ("/v2", Some("/v2")),
+            ("/v2/models/ready", Some("/v2/models/{model}")),
             ("/x/models/m", None),
         ] {
             assert_eq!(route(path).as_deref(), expected, "{path}");
@@ -223,7 +234,14 @@ mod tests {
             ),
             (Protocol::Http, "/v2/models/m/infer", true),
             (Protocol::Http, "//v1/models/m:predict", true),
+            (Protocol::Http, "/v2", true),
+            (Protocol::Http, "/v2/models/ready", true),
+            (Protocol::Http, "/v1/models/ready", true),
             (Protocol::Http, "/v2/models/m/ready", false),
+            (Protocol::Http, "/v2/models/ready/ready", false),
+            (Protocol::Http, "/v2/models/models/ready", false),
+            (Protocol::Http, "/v2/models/m/versions/1/ready", false),
+            (Protocol::Http, "/v20", false),
             (Protocol::Http, "/v2/health/live", false),
             (Protocol::Http, "/metrics", false),
             (Protocol::Http, "/", false),

@@ -33,7 +33,10 @@ fn spans_go_over_http_as_the_variables_say() {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &url),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test"),
+            (
+                "OTEL_RESOURCE_ATTRIBUTES",
+                "deployment.environment=test%2C%20really,service.name=other",
+            ),
             ("OTEL_SERVICE_NAME", "shapes"),
         ],
     );
@@ -43,7 +46,7 @@ fn spans_go_over_http_as_the_variables_say() {
     let (headers, resource) = collector.first();
     assert_eq!(headers["x-tenant"], "blue");
     assert_eq!(resource["service.name"], "shapes");
-    assert_eq!(resource["deployment.environment"], "test");
+    assert_eq!(resource["deployment.environment"], "test, really");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
 }
 
