@@ -186,6 +186,7 @@ fn argument(flag: &Flag) -> Arg {
         FlagKind::U64 => arg.value_parser(value_parser!(u64).range(u64::from(least)..)),
         FlagKind::Usize if least > 0 => arg.value_parser(at_least_one),
         FlagKind::Usize => arg.value_parser(value_parser!(usize)),
+        FlagKind::Bytes if least > 0 => arg.value_parser(any_bytes),
         FlagKind::Bytes => arg.value_parser(|text: &str| text.parse::<ByteSize>()),
         FlagKind::Text => arg,
         FlagKind::Path => arg.value_parser(value_parser!(std::path::PathBuf)),
@@ -255,6 +256,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("expected at least 1".to_owned()),
         Ok(number) => Ok(number),
         Err(error) => Err(format!("expected a number: {error}")),
+    }
+}
+
+fn any_bytes(text: &str) -> Result<ByteSize, String> {
+    let read = text.parse::<ByteSize>();
+    match read.map_err(|error| error.to_string())? {
+        ByteSize(0) => Err("expected at least 1 byte, found 0".to_owned()),
+        bytes => Ok(bytes),
     }
 }
 

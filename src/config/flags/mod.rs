@@ -312,7 +312,7 @@ flags! {
         ///
         /// As received, decompressed, decoded, and queued. Further requests are rejected
         /// (RESOURCE_EXHAUSTED, 503).
-        max_bytes_in_flight: ByteSize, "BYTES", takes_hyphen: true;
+        max_bytes_in_flight: ByteSize, "BYTES", least: 1, takes_hyphen: true;
         /// Maximum connections per port; further ones wait
         ///
         /// Idle connections are closed to make room for them.
