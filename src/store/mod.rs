@@ -151,6 +151,8 @@ pub struct SequenceWrite<'a> {
     pub ahead: bool,
     /// Time for which the record stays from now on; for ever if `None`.
     pub idle: Option<Duration>,
+    /// Lets the record stay for that time; otherwise it stays for as long as it would without the write.
+    pub renews: bool,
 }
 
 /// Outcome of a write.

@@ -13,8 +13,8 @@ use crate::{
 const DAMAGED: &str = "Sequence store is damaged";
 
 impl Keeper {
-    /// Begins a sequence as [`Keeper::start`] does, whose turn the caller has: also in the place of one whose record is
-    /// damaged, unless its state `is_here`.
+    /// Begins a sequence as [`Keeper::start`] does, whose turn the caller has: also in the place of one that is lost with
+    /// its server, or whose record is damaged, unless its state `is_here`.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Keeper {
             return started;
         }
         let model = version.model().to_owned();
-        match self.clear_damaged(&SequenceKey { model, id }).await? {
+        match self.clear(&SequenceKey { model, id }).await? {
             true => self.start(version, loaded, id, key).await,
             false => started,
         }
@@ -52,6 +52,18 @@ impl Keeper {
             Err(_) if self.clear_damaged(key).await? => Ok(WriteOutcome::Stored),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes the record of a sequence whose state is not here, if nobody can go on with it; returns whether it was so.
+    async fn clear(&self, key: &SequenceKey) -> Result<bool> {
+        let SequenceStore::Redis(store) = &self.store else {
+            return self.clear_damaged(key).await;
+        };
+        let was_lost = store.discard_lost(key).await?;
+        if was_lost {
+            self.warn_of_loss(key);
+        }
+        Ok(was_lost)
     }
 
     /// Removes the record of a sequence whose state is not here, if it is damaged; returns whether it was. Only in a

@@ -138,7 +138,8 @@ impl Keeper {
     }
 
     /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` says whether a step will
-    /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state.
+    /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state. Unless it
+    /// `renews`, that is no use of the sequence.
     ///
     /// # Errors
     ///
@@ -147,6 +148,7 @@ impl Keeper {
         &self,
         turn: &mut ModelTurn,
         version: &Version,
+        renews: bool,
         runs: impl Fn(&Ownership) -> bool,
     ) -> Result<Owned> {
         let loaded = Arc::clone(turn.instance());
@@ -206,7 +208,10 @@ impl Keeper {
             // Once a step may be answered that is not stored, nobody may go on without asking this server.
             let ahead = stored.ahead || (runs && !is_step);
             stored.life = self.store.life();
-            let write = stored.write(None, ahead, self.idle(&loaded));
+            let write = SequenceWrite {
+                renews,
+                ..stored.write(None, ahead, self.idle(&loaded))
+            };
             let written = self.store.write(write).await;
             if written.is_err() {
                 // It may have been written all the same.
@@ -235,17 +240,7 @@ impl Keeper {
             TakenSequence::Ended(answer) => Ok(Err(answer)),
             TakenSequence::Unknown => Err(unknown()),
             TakenSequence::Lost => {
-                let hint = match self.durability {
-                    SequenceDurability::Step => {
-                        "the store was restarted or replaced, and may lack what was written last"
-                    }
-                    _ => "with --sequence-durability step each state is stored before its answer",
-                };
-                tracing::warn!(
-                    model = key.model,
-                    sequence = key.id,
-                    "sequence is lost: its stored state may be older than its last answer; {hint}"
-                );
+                self.warn_of_loss(key);
                 Err(unknown().with_more(LOST))
             }
             TakenSequence::Held(server) => {
@@ -256,6 +251,20 @@ impl Keeper {
                 Err(Error::new(ErrorKind::Overloaded, text))
             }
         }
+    }
+
+    fn warn_of_loss(&self, key: &SequenceKey) {
+        let hint = match self.durability {
+            SequenceDurability::Step => {
+                "the store was restarted or replaced, and may lack what was written last"
+            }
+            _ => "with --sequence-durability step each state is stored before its answer",
+        };
+        tracing::warn!(
+            model = key.model,
+            sequence = key.id,
+            "sequence is lost: its stored state may be older than its last answer; {hint}"
+        );
     }
 
     /// Lets unused sequences go if one that has come to stay is one too many.
@@ -476,6 +485,7 @@ impl Ownership {
             recent: self.recent.as_bytes(),
             ahead,
             idle,
+            renews: true,
         }
     }
 }

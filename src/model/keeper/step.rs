@@ -114,7 +114,7 @@ impl Keeper {
     ///
     /// Fails if there is no such sequence, it is lost or of another model, or the store fails.
     pub(crate) async fn fetch(&self, turn: &mut ModelTurn, version: &Version) -> Result<()> {
-        match self.own(turn, version, |_| false).await? {
+        match self.own(turn, version, false, |_| false).await? {
             Owned::Here(_) => {
                 Self::make_room(version, turn.instance());
                 Ok(())
@@ -262,13 +262,16 @@ impl SharedStep {
         let known = |answer: &StoredAnswer| Some(&*answer.key) == key;
         // An answer that is here is worth something only if the sequence still is this server's.
         let runs = |stored: &Ownership| !self.starts && !stored.answer.as_ref().is_some_and(known);
-        let owned = self.keeper.own(&mut self.turn, &self.version, runs).await?;
+        let (keeper, version) = (&self.keeper, &self.version);
+        let owned = keeper.own(&mut self.turn, version, true, runs).await?;
         Keeper::make_room(&self.version, self.turn.instance());
         if let (Some(live), Some(client)) = (self.turn.place(), &self.request.client) {
             live.place.get_or_insert_with(|| client.moved_sequence());
         }
         match owned {
             Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
+            // The sequence of the start that it repeats is over.
+            Owned::Ended(_) if self.starts => Err(late(self.turn.id())),
             Owned::Ended(_) => Err(unknown()),
             Owned::Here(since) => {
                 let stored = self.turn.state().and_then(|live| live.stored.as_ref());
@@ -420,7 +423,8 @@ impl SharedStep {
 /// Makes the error of a request that other servers get ahead of.
 pub(super) fn overtaken(id: u64) -> Error {
     let text = format!("Sequence {id} is used by other servers at the same time - try again");
-    Error::new(ErrorKind::Aborted, text)
+    // The kind that clients send a request again for.
+    Error::new(ErrorKind::Overloaded, text)
 }
 
 /// Makes the error of a request that its client, which awaits each answer, has sent before, and gone on after.
@@ -480,5 +484,16 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let ran = self.ran.then_some(false);
         self.give_back(ran);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_may_be_tried_again_has_another_kind_than_one_that_may_not() {
+        assert_eq!(overtaken(7).kind(), ErrorKind::Overloaded);
+        assert_eq!(late(7).kind(), ErrorKind::Aborted);
     }
 }

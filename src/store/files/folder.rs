@@ -124,7 +124,7 @@ impl RecordFolder {
             && let Some(phase) = self.phase(&key)
             && !matches!(phase, RecordPhase::Begun | RecordPhase::Lost)
             && let Some(file) = unless_damaged(RecordFile::open(&self.place(&key)))?
-            && file.header.answers(request)
+            && file.header.repeats(request)
         {
             return Ok(StartedSequence::Repeated(key.id));
         }
@@ -190,12 +190,14 @@ impl RecordFolder {
         }))
     }
 
-    /// Writes a record, unless its write is over: a later one may have been answered meanwhile.
+    /// Writes a record, unless its write is over: a later one may have been answered meanwhile. If it does not `renew`
+    /// the record, that expires when it would have.
     pub(super) fn write(
         &self,
         key: &SequenceKey,
         mut header: RecordHeader,
         state: Option<Bytes>,
+        renews: bool,
         (now, is_over): (u64, &dyn Fn() -> bool),
     ) -> Result<WriteOutcome, StoreError> {
         self.expire(&key.model, now);
@@ -215,6 +217,10 @@ impl RecordFolder {
             },
         };
         header.begun_with = entry.begun_with.as_deref().map(str::to_owned);
+        if !renews {
+            header.idle = entry.idle;
+            header.expires = (entry.expires != u64::MAX).then_some(entry.expires);
+        }
         let written = self.commit(key, header, &state);
         if written.is_err() && entry.phase == RecordPhase::Begun {
             // A sequence of which nothing could be stored has not begun; only a wait for the disk leaves a file, which

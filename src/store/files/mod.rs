@@ -136,9 +136,9 @@ impl FileStore {
         };
         let header = header.with_answer(write.answer);
         let (key, epoch, state) = (write.key.clone(), write.epoch, write.state);
-        let file = key.clone();
+        let (file, renews) = (key.clone(), write.renews);
         let write = move |folder: &RecordFolder, now, is_over: &dyn Fn() -> bool| {
-            folder.write(&file, header, state, (now, is_over))
+            folder.write(&file, header, state, renews, (now, is_over))
         };
         let written = self.note(self.run_or(write, |_, _, _| ()).await);
         written.inspect_err(|_| self.folder.give_up(&key, epoch))

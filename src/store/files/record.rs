@@ -82,9 +82,11 @@ impl RecordHeader {
         Some(StoredAnswer { key, outputs })
     }
 
-    /// Returns whether the stored answer has this idempotency key.
-    pub(super) fn answers(&self, key: &str) -> bool {
-        self.answer.as_ref().is_some_and(|answer| answer.key == key)
+    /// Returns whether a start with this idempotency key is one that was there before: its answer is stored, or the
+    /// sequence that it began is over.
+    pub(super) fn repeats(&self, key: &str) -> bool {
+        let answers = self.answer.as_ref().is_some_and(|answer| answer.key == key);
+        answers || (self.ended && self.begun_with.as_deref() == Some(key))
     }
 
     /// Returns what a file has before a state.

@@ -12,9 +12,14 @@ if found[1] ~= epoch or stale(found[2], found[3], found[4]) then
   return { 'fenced' }
 end
 redis.call('ZREM', KEYS[3], id)
+local begun_with = forget_start(KEYS[2], id)
 redis.call('DEL', KEYS[2])
 if key ~= '' then
   redis.call('HSET', KEYS[2], 'e', epoch, 'a', '0', 'x', 1, 'k', key, 'r', answer, 'g', run, 'p', failover, 'w', waited)
+  if begun_with then
+    -- That start, if it comes late, begins no other sequence.
+    redis.call('HSET', KEYS[2], 'i', begun_with)
+  end
   redis.call('PEXPIRE', KEYS[2], kept)
 end
 return { 'stored' }

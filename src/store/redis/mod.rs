@@ -164,11 +164,33 @@ impl RedisStore {
         }
     }
 
+    /// Removes a sequence that is lost with its owner, which is another server and gone; returns whether there was one.
+    pub(crate) async fn discard_lost(&self, key: &SequenceKey) -> Result<bool, StoreError> {
+        let server = &self.server;
+        let record = format!("{}s:{}", server.base(&key.model), key.id);
+        let mut command = redis::cmd("HMGET");
+        command.arg(record).arg("o").arg("a");
+        let found = server.link.command(command).await?;
+        let Ok((Some(owner), Some(ahead))) =
+            redis::from_redis_value::<(Option<String>, Option<String>)>(found)
+        else {
+            return Ok(false);
+        };
+        // One that is stored goes on.
+        if ahead == "0" || owner == server.name || server.lives(&owner).await? {
+            return Ok(false);
+        }
+        Ok(server.take(key, Some(&owner)).await? == TakenSequence::Lost)
+    }
+
     pub(super) async fn write(&self, write: SequenceWrite<'_>) -> Result<WriteOutcome, StoreError> {
         let mut call = self.server.call(&WRITE, write.key);
         call.arg(write.epoch).arg(write.step);
-        call.arg(u8::from(write.ahead))
-            .arg(milliseconds(write.idle));
+        call.arg(u8::from(write.ahead));
+        match write.renews {
+            true => call.arg(milliseconds(write.idle)),
+            false => call.arg(""),
+        };
         call.arg(&*write.state.unwrap_or_default());
         call.answer(write.answer).arg(write.recent);
         let (answer, _) = self.server.link.call(&call).await?;
@@ -309,7 +331,7 @@ impl Server {
 
     /// Asks another server for a sequence. Returns whether it lives.
     async fn ask(&self, owner: &str, key: &SequenceKey) -> Result<bool, StoreError> {
-        if self.link.command(Cmd::exists(self.alive(owner))).await? == redis::Value::Int(0) {
+        if !self.lives(owner).await? {
             return Ok(false);
         }
         let message = format!("{} {}", key.id, key.model);
@@ -317,6 +339,12 @@ impl Server {
             .command(Cmd::publish(self.channel(owner), message))
             .await?;
         Ok(true)
+    }
+
+    /// Returns whether a server lives.
+    async fn lives(&self, name: &str) -> Result<bool, StoreError> {
+        let found = self.link.command(Cmd::exists(self.alive(name))).await?;
+        Ok(found != redis::Value::Int(0))
     }
 
     /// Announces that this server lives.

@@ -47,3 +47,14 @@ local function keep(record, live, id, idle)
     redis.call('ZADD', live, '+inf', id)
   end
 end
+-- Minimum time for which it is known, in milliseconds, what was answered to a request that may come again.
+local remembered = 300000
+-- Lets the id that a start was given be forgotten after a while: its record, which may have stayed for ever, goes.
+-- Returns the key of that start; nothing if it chose the id itself.
+local function forget_start(record, id)
+  local key = redis.call('HGET', record, 'i')
+  if key and redis.call('GET', base .. 'k:' .. key) == id then
+    redis.call('PEXPIRE', base .. 'k:' .. key, remembered)
+    return key
+  end
+end

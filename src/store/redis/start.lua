@@ -15,16 +15,18 @@ if id ~= '0' then
   local found = redis.call('HMGET', base .. 's:' .. id, 'e', 'x', 'k', 'a', 'i', 'b', 'g', 'p', 'w')
   -- The attempt before has begun it, and its answer was lost. Nobody can have taken it: its owner has written nothing.
   local again = found[6] == token
-  if again and not stale(found[7], found[8], found[9]) then
+  -- Nobody can go on with it, unless it is over, so that it makes room.
+  local lost = found[1] and not found[2] and stale(found[7], found[8], found[9])
+  if again and not lost then
     return { 'begun', id, found[1] }
   end
   -- The answer of a start is in the record once it is stored; until then its owner has it.
   local same = found[3] == key or (found[5] == key and found[4] ~= 's')
-  if found[1] and key ~= '' and same and not again then
+  if found[1] and key ~= '' and same and not again and not lost then
     return { 'repeated', id }
   end
   lives = found[1] and not found[2]
-  if lives and (found[4] == 's' or again) then
+  if lives and (found[4] == 's' or again or (lost and not chosen)) then
     redis.call('ZREM', live, id)
     lives = false
   elseif chosen then
@@ -53,14 +55,17 @@ if id == '0' then
   redis.call('HSET', base .. 'next', 'n', id, 'g', run, 'p', failover, 'w', waited)
 end
 local record = base .. 's:' .. id
+forget_start(record, id)
 redis.call('DEL', record)
 redis.call('HSET', record, 'o', me, 'e', epoch, 'n', 0, 'a', ahead, 'g', run, 'p', failover, 'w', waited, 'b', token)
 if key ~= '' then
   redis.call('HSET', record, 'i', key)
 end
 keep(record, live, id, idle)
-if chosen and key ~= '' then
-  redis.call('SET', base .. 'k:' .. key, id, 'PX', tonumber(idle) > 0 and idle or '300000')
+if chosen and key ~= '' and tonumber(idle) > 0 then
+  redis.call('SET', base .. 'k:' .. key, id, 'PX', string.format('%.0f', math.max(tonumber(idle), remembered)))
+elseif chosen and key ~= '' then
+  redis.call('SET', base .. 'k:' .. key, id)
 elseif chosen then
   redis.call('SET', base .. 't:' .. token, id, 'PX', attempts)
 end

@@ -14,6 +14,7 @@ if ahead ~= '0' and owner ~= me and gone ~= owner and not old then
   return { 'held', owner }
 end
 if ahead ~= '0' or old then
+  forget_start(KEYS[2], id)
   redis.call('DEL', KEYS[2])
   redis.call('ZREM', KEYS[3], id)
   return { ahead == 's' and 'unknown' or 'lost' }

@@ -18,10 +18,11 @@ if key ~= '' then
   set('k', key)
   set('r', answer)
 end
--- Not each time: an eighth of the time earlier or later makes no difference, and what stays for ever stays.
+-- Not each time: an eighth of the time earlier or later makes no difference, and what stays for ever stays. Never
+-- without a time: that is no use of it.
 local kept, forever = found[9], tonumber(idle) == 0
-local keeps = not kept or (kept == 'inf') ~= forever
-if not keeps and not forever then
+local keeps = idle ~= '' and (not kept or (kept == 'inf') ~= forever)
+if idle ~= '' and not keeps and not forever then
   keeps = now - kept > idle / 8
 end
 if keeps then

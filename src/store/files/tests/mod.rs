@@ -70,6 +70,7 @@ fn write(key: &SequenceKey, epoch: u64) -> SequenceWrite<'_> {
         recent: &[],
         ahead: false,
         idle: None,
+        renews: true,
     }
 }
 
@@ -241,6 +242,8 @@ async fn a_start_looks_for_its_key_then_for_room_then_at_the_id() {
     let store = open(folder.path()).await;
     assert_eq!(store.start(keyed).await.unwrap(), again);
     assert_eq!(store.start(named).await.unwrap(), again);
+    // The first start begins nothing on the id that it was given then.
+    assert_eq!(store.start(exists).await.unwrap(), again);
     pass(Duration::from_secs(300));
     assert_eq!(begin(&store, keyed).await.0, 1);
 }
@@ -383,6 +386,32 @@ async fn an_expired_record_is_as_if_it_had_never_been() {
     let store = open(folder.path()).await;
     assert_eq!(files(&folder).len(), 0);
     begin(&store, alone).await;
+}
+
+#[tokio::test]
+async fn a_write_that_does_not_renew_a_record_lets_it_expire() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let idle = Some(Duration::from_secs(10));
+    let (key, epoch) = written(&store, NewSequence { idle, ..new(7) }).await;
+    let forever = NewSequence {
+        idle: None,
+        ..new(8)
+    };
+    let (other, its) = written(&store, forever).await;
+    pass(Duration::from_secs(9));
+    for (key, epoch) in [(&key, epoch), (&other, its)] {
+        let looks = SequenceWrite {
+            idle,
+            renews: false,
+            ..write(key, epoch)
+        };
+        assert_eq!(store.write(looks).await.unwrap(), WriteOutcome::Stored);
+    }
+    pass(Duration::from_secs(1));
+    assert_eq!(store.take(&key).await.unwrap(), TakenSequence::Unknown);
+    pass(Duration::from_secs(10));
+    assert_eq!(taken(&store, &other).await.step, 1);
 }
 
 #[tokio::test]

@@ -141,7 +141,9 @@ impl PlainStore {
                 && if id == 0 {
                     it.begun_with == key
                 } else {
-                    it.id == id && it.content.as_ref().is_some_and(|content| content.2 == key)
+                    let has_ended = it.ended && it.begun_with == key;
+                    let answers = it.content.as_ref().is_some_and(|content| content.2 == key);
+                    it.id == id && (answers || has_ended)
                 }
         };
         if let Some(found) = of().find(repeats) {
@@ -300,6 +302,7 @@ async fn compare(calls: Vec<Call>) {
                     recent: &[],
                     ahead,
                     idle: seconds(idle),
+                    renews: true,
                 };
                 let outcome = store.write(write).await.unwrap();
                 let expected = match plain.owned(model, id, epoch) {

@@ -109,3 +109,24 @@ fn after_an_interval_nothing_is_lost_with_who_is_killed() {
     assert_eq!(step(&clients[1], 1), 3.0);
     assert_eq!(clients[1].total(Wire::Json, &ask(1).end()), (1, 4.0));
 }
+
+#[test]
+fn a_start_takes_the_place_of_a_sequence_that_is_lost_with_its_server() {
+    let redis = found!(Redis::start(&[]));
+    let [mut first]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
+    start(&Client::connect(&first), 7);
+    let names = redis.ask::<Vec<String>>("KEYS ovms:server:*");
+    let [name] = &names[..] else {
+        panic!("{names:?}");
+    };
+    let [second]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
+    let client = Client::connect(&second);
+    let exists = "AlreadyExists: Sequence with provided ID already exists";
+    assert_eq!(client.refused(Wire::Raw, &ask(7).start()), exists);
+    first.signal("KILL");
+    first.wait();
+    // Its time is over.
+    redis.ask::<()>(&format!("DEL {name}"));
+    start(&client, 7);
+    assert_eq!(step(&client, 7), 2.0);
+}

@@ -54,7 +54,7 @@ fn a_store_that_may_have_forgotten_the_last_second_is_not_believed() {
     let mut redis = found!(Redis::start(&["--appendonly", "yes"]));
     let servers: [Server; 2] = serve(MODEL, &redis.url(), &STEP);
     let clients = servers.each_ref().map(Client::connect);
-    for id in [7, 8] {
+    for id in [7, 8, 9] {
         start(&clients[0], id);
         assert_eq!(step(&clients[0], id), 2.0);
     }
@@ -70,6 +70,9 @@ fn a_store_that_may_have_forgotten_the_last_second_is_not_believed() {
     assert_eq!(refused(&clients[1], 7), Wire::Raw.unknown());
     start(&clients[1], 7);
     assert_eq!(step(&clients[0], 7), 2.0);
+    // Nobody has to find out before that it is lost.
+    start(&clients[1], 9);
+    assert_eq!(step(&clients[0], 9), 2.0);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use serde_json::json;
 use tonic::Code;
 
-use super::shared::pair;
+use super::{
+    MODEL,
+    shared::{self as shared_stores, pair},
+};
 use crate::{
     sequences::shared,
     support::{
@@ -97,6 +100,25 @@ fn a_request_that_comes_late_is_not_run_again_and_says_so() {
         assert_eq!(total(ask(id), "3"), 3.0);
         assert_eq!(client.refused(wire, &ask(id).key("2")), late(wire, id));
         assert_eq!(total(ask(id), "4"), 4.0);
+    }
+}
+
+#[test]
+fn a_start_that_comes_after_the_end_of_its_sequence_begins_no_other() {
+    let folder = shared_stores::file("step");
+    let pair = pair("step");
+    let servers = pair.iter().flat_map(|pair| &pair.servers);
+    for (server, model) in servers.map(|it| (it, "late")).chain([(folder, MODEL)]) {
+        let client = Client::connect(server);
+        for wire in Wire::ALL {
+            let key = format!("{} {wire:?}", server.port);
+            let begin = Ask::new(model, 1.0).start().key(&key);
+            let (id, _) = client.total(wire, &begin);
+            let end = Ask::new(model, 1.0).id(id).end().key("end");
+            assert_eq!(client.total(wire, &end), (id, 2.0));
+            assert_eq!(client.refused(wire, &begin), late(wire, id));
+            assert_eq!(client.total(wire, &end), (id, 2.0));
+        }
     }
 }
 

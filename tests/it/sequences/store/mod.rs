@@ -102,9 +102,9 @@ fn records_stay_as_long_as_the_cleaner_would_keep_the_sequences() {
     let redis = found!(Redis::start(&[]));
     let cleaner = |minutes| ["--sequence_cleaner_poll_wait_minutes", minutes];
     let [first] = serve(MODEL, &redis.url(), &[STEP, cleaner("0")].concat());
-    let [second] = serve(MODEL, &redis.url(), &[STEP, cleaner("3")].concat());
+    let [second] = serve(MODEL, &redis.url(), &[STEP, cleaner("2")].concat());
     let clients = [&first, &second].map(Client::connect);
-    for (id, place, least, most) in [(1, 0, -1, -1), (2, 1, 300_000, 360_000)] {
+    for (id, place, least, most) in [(1, 0, -1, -1), (2, 1, 180_000, 240_000)] {
         start(&clients[place], id);
         let rest = redis.ask::<i64>(&format!("PTTL {}", record(id)));
         assert!((least..=most).contains(&rest), "{place}: {rest}");
@@ -119,13 +119,41 @@ fn records_stay_as_long_as_the_cleaner_would_keep_the_sequences() {
     (2_u8..10).for_each(|number| assert_eq!(step(&clients[0], 1), f32::from(number)));
     assert_eq!(kept(), before, "it stays for ever");
     let rest = || redis.ask::<i64>(&format!("PTTL {}", record(1)));
-    for (place, least, most) in [(1, 300_000, 360_000), (0, -1, -1), (1, 300_000, 360_000)] {
+    for (place, least, most) in [(1, 180_000, 240_000), (0, -1, -1), (1, 180_000, 240_000)] {
         step(&clients[place], 1);
         assert!((least..=most).contains(&rest()), "{place}: {}", rest());
     }
     let before = kept();
     step(&clients[1], 1);
     assert_eq!(kept(), before, "little time has gone by");
+    // To read a state is no use of it, however long ago the last one was.
+    redis.ask::<()>(&format!("HSET {} l 1", record(1)));
+    redis.ask::<()>(&format!("PEXPIRE {} 100000", record(1)));
+    for server in [&second, &first] {
+        assert_eq!(http::get(server, &path(1)).status, 200);
+        assert!((1..=100_000).contains(&rest()), "{}", rest());
+    }
+    step(&clients[1], 1);
+    assert!((180_000..=240_000).contains(&rest()), "{}", rest());
+}
+
+#[test]
+fn the_id_of_a_start_is_known_for_five_minutes_at_least() {
+    let redis = found!(Redis::start(&[]));
+    for (minutes, least, most) in [("0", -1, -1), ("1", 240_000, 300_000)] {
+        redis.ask::<()>("FLUSHALL");
+        let cleaner = ["--sequence_cleaner_poll_wait_minutes", minutes];
+        let [server] = serve(MODEL, &redis.url(), &[STEP, cleaner].concat());
+        let client = Client::connect(&server);
+        let begin = Ask::new(MODEL, 1.0).start().key("a");
+        let (id, _) = client.total(Wire::Raw, &begin);
+        let rest = || redis.ask::<i64>("PTTL ovms:{running%5Ftotal}:k:a");
+        assert!((least..=most).contains(&rest()), "{minutes}: {}", rest());
+        assert_eq!(client.total(Wire::Raw, &begin), (id, 1.0));
+        client.total(Wire::Raw, &ask(id).end());
+        let after = rest();
+        assert!((240_000..=300_000).contains(&after), "{minutes}: {after}");
+    }
 }
 
 #[test]
