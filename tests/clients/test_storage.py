@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 import numpy as np
@@ -176,6 +177,20 @@ def test_new_and_changed_versions(s3, serve_from):
     check(address)
     with pytest.raises(Exception, match="version"):
         check(address, "2")
+
+
+def test_a_version_that_fails_is_downloaded_once(s3, serve_from):
+    """A version that cannot be loaded is tried again with the same copy."""
+    environment = KEYS | {"S3_ENDPOINT": f"http://127.0.0.1:{s3.port}"}
+    flags = ["--file_system_poll_wait_seconds", "0"]
+    address, log, _ = serve_from("s3://models/dummy", environment, *flags)
+    for name in files():
+        s3.s3("PUT", f"models/dummy/2/{name}", b"broken")
+    for _ in range(3):
+        with pytest.raises(urllib.error.HTTPError):
+            reload(address)
+    check(address)
+    assert log.read_text().count("downloading") == 2
 
 
 def reload(address):

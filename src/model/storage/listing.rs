@@ -90,18 +90,9 @@ fn is_read(path: &LocalPath) -> bool {
 /// Sorts objects below a prefix into versions.
 pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<RemoteVersion> {
     let mut folders: BTreeMap<String, Vec<Object>> = BTreeMap::new();
+    let mut labels_beside = None;
     for meta in objects {
-        let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
-        let below = below.map(|below| below.trim_start_matches('/'));
-        // What lies beside the version folders is none of ours.
-        let Some((folder, name)) = below.and_then(|below| below.split_once('/')) else {
-            continue;
-        };
-        let objects = folders.entry(folder.to_owned()).or_default();
-        if !is_read(LocalPath::new(name)) {
-            continue;
-        }
-        objects.push(Object {
+        let object = |name: &str| Object {
             name: name.to_owned(),
             size: meta.size,
             tag: meta
@@ -110,9 +101,26 @@ pub(super) fn sorted(prefix: &Path, objects: Vec<ObjectMeta>) -> FolderSurvey<Re
                 .map(plain)
                 .or_else(|| Some(meta.last_modified.to_rfc3339())),
             path: meta.location.clone(),
-        });
+        };
+        let below = meta.location.as_ref().strip_prefix(prefix.as_ref());
+        let below = below.map(|below| below.trim_start_matches('/'));
+        let Some((folder, name)) = below.and_then(|below| below.split_once('/')) else {
+            // All else that lies beside the version folders is none of ours.
+            if below == Some(labels::FILE) {
+                labels_beside = Some(object(labels::FILE));
+            }
+            continue;
+        };
+        let objects = folders.entry(folder.to_owned()).or_default();
+        if is_read(LocalPath::new(name)) {
+            objects.push(object(name));
+        }
     }
     FolderSurvey::of(folders, |number, folder, mut objects| {
+        // Copies lie by themselves: those of versions that have no labels of their own have these among their files.
+        if !objects.iter().any(|object| object.name == labels::FILE) {
+            objects.extend(labels_beside.clone());
+        }
         objects.sort_by(|one, other| one.name.cmp(&other.name));
         let facts = objects.iter().map(|object| {
             let tag = object.tag.as_deref().unwrap_or_default();
@@ -223,7 +231,7 @@ mod tests {
             versions,
             [
                 r#"9 15 ["assets/words.txt", "labels.txt", "mapping_config.json", "saved_model.pb", "variables/variables.index"]"#,
-                r#"10 6 ["m.bin", "m.xml"]"#
+                r#"10 9 ["labels.txt", "m.bin", "m.xml"]"#
             ]
         );
         let ignored: Vec<&str> = listing.ignored.iter().map(|it| it.name.as_str()).collect();

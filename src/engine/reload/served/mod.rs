@@ -344,13 +344,14 @@ impl Served {
             self.attempts.remove(&number);
             version.retire();
         }
-        // What serves although it should be another one by now keeps its files, too.
+        // What is tried again, and what serves although it should be another one by now, keep their files, too.
         let serving = self
             .attempts
             .values()
             .filter_map(|attempt| attempt.from.clone());
         let served: Vec<Locator> = wanted
             .iter()
+            .chain(&failed)
             .filter_map(|number| Some(found.get(number)?.locator.clone()))
             .chain(serving)
             .collect();
