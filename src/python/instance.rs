@@ -461,15 +461,16 @@ impl HandlerGenerator {
             let mut ended = std::pin::pin!(async { while sets.recv().await.is_some() {} });
             // A step that does not end is no better for the client having left; it has the limit of a call anew, since
             // its end and that of the generator are one to those who wait.
-            if let (Some(limit), Some(patience)) = (limit, patience)
-                && tokio::time::timeout(patience, ended.as_mut())
-                    .await
-                    .is_err()
-                && let Some(link) = link.upgrade()
-            {
-                kill(&link, limit);
+            let is_over = match patience {
+                Some(patience) => tokio::time::timeout(patience, ended.as_mut()).await.is_ok(),
+                None => false,
+            };
+            if !is_over {
+                if let (Some(limit), Some(link)) = (limit, link.upgrade()) {
+                    kill(&link, limit);
+                }
+                ended.await;
             }
-            ended.await;
             drop(held);
         })
         .detach();

@@ -1,11 +1,15 @@
 //! Tests of handlers that yield.
 
-use std::fs;
+use std::{
+    fs,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use super::support::{
-    Folder, Instance, Made, awaited, executes, handler, in_time, left, text, until,
+    Folder, Instance, Made, awaited, executes, executes_in, group_of, handler, in_time, is_apart,
+    left, text, until,
 };
-use crate::python::{HandlerGenerator, Produced, Raised};
+use crate::python::{HandlerGenerator, Produced, Raised, WorkerOptions};
 
 fn generator(instance: &Instance) -> HandlerGenerator {
     match instance.execute(&[], true) {
@@ -171,6 +175,32 @@ fn a_dropped_generator_is_closed() {
         drop(generator);
         assert_eq!(awaited(&folder.file("log")), "GeneratorExit");
     }
+}
+
+#[test]
+fn a_generator_that_is_left_ends_within_its_limit() {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    // Panics of all threads of a process have one hook.
+    if !is_apart("generators::a_generator_that_is_left_ends_within_its_limit") {
+        return;
+    }
+    std::panic::set_hook(Box::new(|_| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+    }));
+    let group = group_of(WorkerOptions {
+        timeout_ms: Some(60_000),
+        ..WorkerOptions::default()
+    });
+    let made = executes_in(&group, "while True: yield []");
+    let instance = made.instance();
+    let mut generator = generator(&instance);
+    let set = instance.next(&mut generator);
+    drop(generator);
+    // Waits until nothing uses the handler.
+    made.handler.finalize();
+    drop(std::panic::take_hook());
+    assert!(set.unwrap().is_some());
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
 #[test]
