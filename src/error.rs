@@ -96,6 +96,8 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// Time after which another attempt may succeed.
     wait: Option<Duration>,
+    /// Marks an error whose reason is within the server, whatever its kind.
+    is_within: bool,
     /// Marks an error that is already in the log.
     is_logged: bool,
     /// Marks an error that ended the reading of a body, of which the rest is still to come.
@@ -113,6 +115,7 @@ impl Error {
             message: message.into(),
             source: None,
             wait: None,
+            is_within: false,
             is_logged: false,
             leaves_body: false,
         }
@@ -158,6 +161,18 @@ impl Error {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
+    }
+
+    /// Marks it as one whose reason is within the server, although clients receive a code that others have as well.
+    #[must_use]
+    pub fn within(mut self) -> Self {
+        self.is_within = true;
+        self
+    }
+
+    /// Returns whether its reason is within the server: that is nothing a client can change.
+    pub fn is_within(&self) -> bool {
+        self.is_within || self.kind == ErrorKind::Internal
     }
 
     /// Marks it as one that is in the log already, with more than its text.

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    graph,
     metrics::RequestRecord,
     model::{
         Loaded, Model, Version,
@@ -241,10 +240,7 @@ impl Target {
                 Box::pin(found.infer(id, request, call)).await
             }
         };
-        let mut answer = answer.inspect_err(|error| match &self.found {
-            Found::Graph(_) if graph::is_within(error) => call.broke(error),
-            _ => call.failed(error),
-        })?;
+        let mut answer = answer.inspect_err(|error| call.failed(error))?;
         answer.texts = texts;
         let Some(regions) = regions else {
             return Ok(answer);

@@ -127,20 +127,16 @@ pub(super) fn explain(error: &GraphRunError) -> Error {
         AbseilCode::TooLarge => ErrorKind::TooLarge,
         _ => ErrorKind::InvalidArgument,
     };
-    Error::new(
+    let explained = Error::new(
         kind,
         format!("Mediapipe execution failed. MP status - {error}"),
     )
-    .with_source(error.clone())
-}
-
-/// Returns whether a node has failed by itself, not because of the client's request, though clients
-/// receive the same code.
-pub fn is_within(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let failure = source.and_then(|source| source.downcast_ref::<GraphRunError>());
-    failure
-        .is_some_and(|failure| matches!(failure.code, AbseilCode::Internal | AbseilCode::Aborted))
+    .with_source(error.clone());
+    match error.code {
+        // A node has failed by itself, not because of the client's request.
+        AbseilCode::Internal | AbseilCode::Aborted => explained.within(),
+        _ => explained,
+    }
 }
 
 /// Returns whether a unary request lacked an input of its graph.

@@ -36,7 +36,7 @@ pub use check::{CheckedGraph, check};
 pub use convert::VERSION;
 pub use definition::{GraphDefinition, LoadError, examine};
 pub use diagram::diagram;
-pub use error::{CalculatorStep, is_within, lacks_inputs};
+pub use error::{CalculatorStep, lacks_inputs};
 pub use file::{GraphSpec, NodeEntry, PortEntry};
 pub use fingerprint::{Fingerprint, Written};
 pub use live::{Graph, GraphLimits};

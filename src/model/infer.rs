@@ -231,7 +231,7 @@ impl Failed {
             RunError::Spoilt(None, _) => return overloaded(&error),
             RunError::Slot(SlotError::Timeout(_)) => {
                 let text = format!("Inference timed out - {error}");
-                return Error::new(ErrorKind::DeadlineExceeded, text);
+                return Error::new(ErrorKind::DeadlineExceeded, text).within();
             }
             RunError::Slot(error) | RunError::Spoilt(Some(error), _) => error.reason(),
             RunError::Shapes(failure) => failure.reason(),

@@ -177,7 +177,7 @@ impl PythonNode {
     fn failure(&self, error: HandlerError) -> Error {
         match error {
             HandlerError::Raised(raised) => self.error(FAILED, &format!(" - {raised}")),
-            HandlerError::Worker(text) => self.unanswered(ErrorKind::Overloaded, &text),
+            HandlerError::Worker(text) => self.unanswered(ErrorKind::Overloaded, &text).within(),
             HandlerError::Memory(kind, text) => self.unanswered(kind, &text),
         }
     }

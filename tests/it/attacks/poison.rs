@@ -317,6 +317,9 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
     let line = log.lines().find(|line| line.contains("takes longer than"));
     let names_model = |line: &str| line.contains(" WARN ") && line.contains("model=\"busy\"");
     assert!(line.is_some_and(names_model), "{log}");
+    let state = get(&server, "/dashboard/state").json();
+    let failed = &state["servables"][0]["versions"][0]["last_error"];
+    assert_eq!(*failed, refused.split_once(": ").unwrap().1, "{state}");
     eventually("the metric counts it", || stuck(1));
     busy::check(2, &behind.wait());
     busy::check(3, &client.infer(busy::request(3)));

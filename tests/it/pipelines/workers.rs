@@ -337,6 +337,12 @@ fn a_pipeline_may_have_limits_of_time_and_memory() {
     let error = reported(&client, code("limited", "while True: pass"));
     let reason = "worker of pipeline limited was killed after 300 ms (python_timeout_ms) in node n";
     assert!(error.ends_with(reason), "{error}");
+    let state = get(&SHARED.1, "/dashboard/state").json();
+    let mut servables = state["servables"].as_array().unwrap().iter();
+    let limited = servables.find(|it| it["name"] == "limited").unwrap();
+    assert_eq!(limited["condition"], "warning", "{limited}");
+    let failed = limited["versions"][0]["last_error"].as_str();
+    assert!(failed.unwrap().ends_with(reason), "{limited}");
     let error = reported(&client, code("limited", "bytearray(2 << 30)"));
     assert!(error.ends_with("Node: n - MemoryError"), "{error}");
     is_fine(&client, "limited");
