@@ -5,13 +5,13 @@ use std::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::{
     cells::{self, Buckets},
     families::Family,
-    reporter::{Outcomes, Reporter},
+    reporter::{Outcomes, Reporter, Times},
 };
 use crate::request::{Interface, RequestOrigin};
 
@@ -54,6 +54,8 @@ pub(super) struct GraphCounts {
     pub(super) times: [RunTimes; Method::ALL.len()],
     /// Streams by interface, and by how they ended.
     pub(super) streams: [Outcomes; 2],
+    /// Nanoseconds of all streams, by how they ended.
+    pub(super) stream_ns: Outcomes,
 }
 
 impl GraphCounts {
@@ -67,8 +69,13 @@ impl GraphCounts {
         let ways = WAYS.iter().zip(&self.ways);
         let streams = ways.filter(|((_, method), _)| *method == Method::Stream);
         let answers = streams.map(|(_, way)| way.responses.load(Relaxed)).sum();
-        let failed = self.streams.iter().map(|ended| ended.fail.load(Relaxed));
-        (answers, failed.sum())
+        (answers, self.ended(false))
+    }
+
+    /// Returns how many streams ended well, or with an error.
+    pub(super) fn ended(&self, well: bool) -> u64 {
+        let ended = self.streams.iter().map(|it| it.of(well).load(Relaxed));
+        ended.sum()
     }
 }
 
@@ -93,6 +100,7 @@ pub(super) struct RunTimes {
 pub struct GraphCall {
     reporter: Arc<Reporter>,
     way: usize,
+    since: Instant,
 }
 
 impl GraphCall {
@@ -103,6 +111,7 @@ impl GraphCall {
         Self {
             reporter: Arc::clone(reporter),
             way: WAYS.iter().position(|known| *known == way).unwrap_or(0),
+            since: Instant::now(),
         }
     }
 
@@ -111,6 +120,7 @@ impl GraphCall {
         Self {
             reporter: Arc::default(),
             way: 0,
+            since: Instant::now(),
         }
     }
 
@@ -152,7 +162,21 @@ impl GraphCall {
     pub fn ended(&self, well: bool) {
         let (interface, _) = WAYS[self.way];
         let streams = &self.counts().streams[interface as usize];
-        streams.of(well).fetch_add(1, Relaxed);
+        streams.count(well);
+        let ended = Instant::now();
+        let took = ended.saturating_duration_since(self.since);
+        cells::add(self.counts().stream_ns.of(well), took);
+        if well {
+            // To those who ask for statistics, all of it is one run, as with a request.
+            self.reporter.ran(&Times {
+                prepared: Duration::ZERO,
+                waited: Duration::ZERO,
+                started: self.since,
+                ended,
+                rows: 1,
+                batch: 0,
+            });
+        }
     }
 
     /// Counts the graph as running until the return value is dropped, or marked as successful.

@@ -230,22 +230,33 @@ impl Reporter {
         let cells = &self.cells;
         let runs = cells.sum(|shard| &shard.runs);
         let stage = |ns| Stage { count: runs, ns };
+        // A stream is one request.
+        let streams = |well: bool| {
+            let graph = self.of_graph();
+            graph.map_or_else(Stage::default, |graph| Stage {
+                count: graph.ended(well),
+                ns: graph.stream_ns.of(well).load(Relaxed),
+            })
+        };
+        let (streamed, broken) = (streams(true), streams(false));
         Statistics {
             success: Stage {
-                count: self.of_origins(|shard, origin| &shard.success[origin]),
+                count: self.of_origins(|shard, origin| &shard.success[origin]) + streamed.count,
                 ns: self.of_origins(|shard, origin| &shard.success_ns[origin])
-                    + cells.sum(|shard| &shard.nodes_ns),
+                    + cells.sum(|shard| &shard.nodes_ns)
+                    + streamed.ns,
             },
             fail: Stage {
-                count: self.of_origins(|shard, origin| &shard.fail[origin]),
-                ns: cells.sum(|shard| &shard.fail_ns),
+                count: self.of_origins(|shard, origin| &shard.fail[origin]) + broken.count,
+                ns: cells.sum(|shard| &shard.fail_ns) + broken.ns,
             },
             wait: stage(cells.sum(|shard| &shard.wait_ns)),
             prepare: stage(cells.sum(|shard| &shard.prepare_ns)),
             run: stage(cells.sum(|shard| &shard.run_ns)),
             finish: stage(cells.sum(|shard| &shard.finish_ns)),
             rows: self.of_origins(|shard, origin| &shard.success[origin])
-                + cells.sum(|shard| &shard.more_rows),
+                + cells.sum(|shard| &shard.more_rows)
+                + streamed.count,
             last_ms: cells.max(|shard| &shard.last_ms),
         }
     }
@@ -582,19 +593,12 @@ impl RequestRecord {
         cells::add(&shard.nodes_ns, self.elapsed(end.at));
     }
 
-    /// Notes why the request has failed, if the reason is within the server: that is nothing a client
-    /// can change.
+    /// Notes why the request has failed, if the reason is within the server.
     #[cold]
     pub(crate) fn failed(&self, error: &Error) {
-        if error.kind().http() == 500 {
-            self.broke(error);
+        if error.is_within() {
+            self.reporter.broke(error.message());
         }
-    }
-
-    /// Notes why the request has failed, which is nothing a client can change.
-    #[cold]
-    pub(crate) fn broke(&self, error: &Error) {
-        self.reporter.broke(error.message());
     }
 
     /// Adds a step that an answer needs before it is one: its outputs go to shared memory, or become text. Each is

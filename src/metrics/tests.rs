@@ -8,8 +8,10 @@ use std::{
 use super::{
     Metrics, ServerLevels,
     cells::ALL_ORIGINS,
+    graphs::{GraphCall, Method},
     health::ServableHealth,
     reporter::{Query, Reporter, RequestRecord, Times},
+    statistics::Statistics,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -414,4 +416,37 @@ fn a_servable_is_failing_until_enough_requests_are_answered_again() {
     assert_eq!(reporter.health(), failing, "it is compiled again");
     reporter.renewed();
     assert_eq!(reporter.health(), ServableHealth::Good);
+    // Deadlines of clients and overload have these codes as well.
+    for kind in [ErrorKind::DeadlineExceeded, ErrorKind::Overloaded] {
+        request(Some(kind));
+        assert_eq!(reporter.health(), ServableHealth::Good, "{kind:?}");
+        let call = RequestRecord::new(&reporter, GRPC);
+        call.failed(&Error::new(kind, "Internal inference error - why").within());
+        assert_eq!(reporter.health(), unsteady, "{kind:?}");
+        reporter.renewed();
+    }
+}
+
+#[test]
+fn a_stream_is_a_request_in_the_statistics_of_its_graph() {
+    let reporter: Arc<Reporter> = Arc::default();
+    reporter.serves_graph();
+    for well in [true, true, false] {
+        GraphCall::new(&reporter, GRPC, Method::Stream).ended(well);
+    }
+    let Statistics {
+        success,
+        fail,
+        run,
+        rows,
+        last_ms,
+        ..
+    } = reporter.statistics();
+    assert_eq!([success.count, fail.count, run.count, rows], [2, 1, 2, 2]);
+    assert!(success.ns > 0 && fail.ns > 0 && last_ms > 0);
+    assert_eq!(
+        reporter.figures().requests,
+        0,
+        "they have times of their own"
+    );
 }
