@@ -220,6 +220,13 @@ impl Asked {
                 (START | END, _) => {
                     return Err(wrong(name, "true or false"));
                 }
+                // Without a word, the end of a sequence would be lost.
+                (CONTROL_INPUT, _) => {
+                    return Err(Error::invalid(format!(
+                        "Unexpected request parameter {name} - Expected: {START} or {END}, true or false, beside \
+                         {SEQUENCE_ID}"
+                    )));
+                }
                 _ => continue,
             }
             if asked.echo == Echo::None {

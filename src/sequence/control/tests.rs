@@ -139,6 +139,11 @@ fn parameters_of_other_types_are_refused_by_name() {
         read(vec![], &[("sequence_id", text("18446744073709551616"))]),
         read(vec![], &[("sequence_start", Int(1))]),
         read(vec![], &[("sequence_end", text("true"))]),
+        // It is an input, and would be lost.
+        read(
+            vec![],
+            &[("sequence_id", Int(1)), ("sequence_control_input", Int(2))],
+        ),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
@@ -149,6 +154,7 @@ fn parameters_of_other_types_are_refused_by_name() {
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
     400 Invalid value of request parameter sequence_start - Expected: true or false
     400 Invalid value of request parameter sequence_end - Expected: true or false
+    400 Unexpected request parameter sequence_control_input - Expected: sequence_start or sequence_end, true or false, beside sequence_id
     ");
 }
 

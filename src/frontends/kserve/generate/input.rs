@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Result},
     frontends::json_numbers::{Cursor, Elements, JsonError, Rules, no_object},
     request::{Data, Declared, InferRequest, InputTensor, Parameter},
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
     servable::TensorInfo,
     tensor::DataType,
 };
@@ -86,11 +87,17 @@ impl Reader<'_> {
             },
             Ok(Value::Array(_) | Value::Object(_)) | Err(_) => {
                 let names: Vec<&str> = self.inputs.iter().map(|it| it.name.as_str()).collect();
-                return Err(Error::invalid(format!(
+                let error = Error::invalid(format!(
                     "Unexpected input - {key} is unexpected; the inputs are {}, and parameters are \
                      numbers, strings, and truth values",
                     names.join(", ")
-                )));
+                ));
+                return Err(match key {
+                    SEQUENCE_ID | CONTROL_INPUT => error.with_more(
+                        "; a sequence has sequence_id, a number, with sequence_start and sequence_end, true or false",
+                    ),
+                    _ => error,
+                });
             }
         };
         self.request.parameters.push((key.to_owned(), value));
@@ -286,6 +293,11 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string(&request.parameters).unwrap(), @r#"[["n",1],["t",0.5],["id","p"],["b",true]]"#);
         let error = decode(br#"{"z":[1]}"#, &inputs).unwrap_err();
         insta::assert_snapshot!(error, @"Unexpected input - z is unexpected; the inputs are x, y, and parameters are numbers, strings, and truth values");
+        for name in ["sequence_id", "sequence_control_input"] {
+            let error = decode(format!(r#"{{"{name}":[1]}}"#).as_bytes(), &inputs).unwrap_err();
+            let members = "; a sequence has sequence_id, a number, with sequence_start and sequence_end, true or false";
+            assert!(error.message().ends_with(members), "{error}");
+        }
         let error = decode(b"{\"x\":1} 2", &inputs).unwrap_err();
         insta::assert_snapshot!(error, @"The file is not valid json - Error: trailing characters Offset: 8");
         let error = decode(b"[1]", &inputs).unwrap_err();
