@@ -80,6 +80,20 @@ struct Document {
     schemas: Map<String, Value>,
 }
 
+/// Errors that only inferences may have.
+const OF_INFERENCES: [(&str, &str); 4] = [
+    (
+        "409",
+        "The request was fine and came to nothing, or its sequence exists already.",
+    ),
+    (
+        "412",
+        "The body is no JSON, or the state of what is asked does not allow the request.",
+    ),
+    ("500", "The server has failed."),
+    ("504", "A limit on the time has passed."),
+];
+
 /// Method, path, id, summary, schema of the body, and schema of a good answer.
 type Row = (
     &'static str,
@@ -108,6 +122,7 @@ enum Media {
     Json,
     /// Server-sent events.
     Events,
+    Text,
 }
 
 impl Operation<'_> {
@@ -116,6 +131,7 @@ impl Operation<'_> {
             Some(schema) => json!({"description": "OK", "content": match self.media {
                 Media::Json => content(schema),
                 Media::Events => json!({"text/event-stream": {"schema": schema}}),
+                Media::Text => json!({"text/plain": {"schema": schema}}),
             }}),
             None => json!({"description": "OK"}),
         };
@@ -133,6 +149,12 @@ impl Operation<'_> {
             },
         });
         if let Some(schema) = self.body {
+            // Only an inference may come to them.
+            if self.tag != SERVER {
+                for (status, text) in OF_INFERENCES {
+                    operation["responses"][status] = error(text);
+                }
+            }
             operation["requestBody"] = json!({"required": true, "content": content(schema)});
         }
         operation
@@ -153,7 +175,7 @@ impl Document {
             self.schemas.insert(name.to_owned(), schema);
         }
         let state = reference("VersionState");
-        let rows: [Row; 8] = [
+        let rows: [Row; 7] = [
             (
                 "get",
                 "/v2",
@@ -210,14 +232,6 @@ impl Document {
                 None,
                 Some(schema::any_object()),
             ),
-            (
-                "get",
-                "/metrics",
-                "metrics",
-                "Figures for Prometheus, if they are switched on",
-                None,
-                None,
-            ),
         ];
         for (method, path, id, summary, body, answer) in rows {
             let operation = Operation {
@@ -230,6 +244,15 @@ impl Document {
             };
             self.add(method, path, operation);
         }
+        let metrics = Operation {
+            id: "metrics".to_owned(),
+            tag: SERVER,
+            summary: "Figures for Prometheus, if they are switched on",
+            body: None,
+            answer: Some(json!({"type": "string"})),
+            media: Media::Text,
+        };
+        self.add("get", "/metrics", metrics);
     }
 
     /// Adds the paths of a servable, if it serves.

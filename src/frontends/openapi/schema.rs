@@ -5,9 +5,13 @@ use serde_json::{Map, Value, json};
 use super::reference;
 use crate::{
     engine::ServableFacts,
+    sequence::{CONTROL_INPUT, SEQUENCE_ID},
     servable::TensorInfo,
     tensor::{DataType, Dim},
 };
+
+/// Members that each tensor has; `data` may be in shared memory.
+const NEEDED: [&str; 3] = ["name", "shape", "datatype"];
 
 /// Returns a schema for an object of which no more is said.
 pub(super) fn any_object() -> Value {
@@ -35,7 +39,7 @@ pub(super) fn live_sequences() -> Value {
 }
 
 /// Returns the schemas that do not depend on what is served.
-pub(super) fn common() -> [(&'static str, Value); 10] {
+pub(super) fn common() -> [(&'static str, Value); 11] {
     let text = json!({"type": "string"});
     let mut failure = object(&["since", "reason"], json!({"since": text, "reason": text}));
     failure["description"] = "only there if the configuration is not served as it stands".into();
@@ -92,17 +96,10 @@ pub(super) fn common() -> [(&'static str, Value); 10] {
                 }),
             ),
         ),
+        ("SequenceId", number_of_sequence(SEQUENCE_ID, DataType::U64)),
         (
-            "SequenceId",
-            object(
-                &["name", "shape", "datatype"],
-                json!({
-                    "name": {"type": "string", "const": "sequence_id"},
-                    "shape": {"type": "array", "items": {"type": "integer"}},
-                    "datatype": {"type": "string", "const": "UINT64"},
-                    "data": {"type": "array", "items": {"type": "integer"}},
-                }),
-            ),
+            "SequenceControl",
+            number_of_sequence(CONTROL_INPUT, DataType::U32),
         ),
         (
             "Base64",
@@ -134,30 +131,44 @@ pub(super) fn common() -> [(&'static str, Value); 10] {
     ]
 }
 
+/// Returns the schema of a tensor that says which sequence a request is of, or where it stands there.
+fn number_of_sequence(name: &str, dtype: DataType) -> Value {
+    object(
+        &NEEDED,
+        json!({
+            "name": {"type": "string", "const": name},
+            "shape": {"type": "array", "items": {"type": "integer"}},
+            "datatype": {"type": "string", "const": dtype.kserve()},
+            "data": {"type": "array", "items": {"type": "integer"}},
+        }),
+    )
+}
+
 /// Adds the schemas of the inference of a servable, whose names begin with a key.
 pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<String, Value>) {
     let info = facts.info();
-    let mut tensors = |side: &str, infos: &[TensorInfo], needed: &[&str], more: Option<Value>| {
+    let mut tensors = |side: &str, infos: &[TensorInfo], of_sequences: &[&str]| {
         let references = infos.iter().enumerate().map(|(place, info)| {
             let name = format!("{key}.{side}{place}");
-            schemas.insert(name.clone(), tensor(info, needed, facts.is_split()));
+            schemas.insert(name.clone(), tensor(info, facts.is_split()));
             reference(&name)
         });
+        let of_sequences = of_sequences.iter().filter(|_| facts.is_stateful());
+        let more = of_sequences.map(|name| reference(name));
         match references.chain(more).collect::<Vec<_>>().as_slice() {
             [only] => only.clone(),
             several => json!({"anyOf": several}),
         }
     };
-    let needed = ["name", "shape", "datatype", "data"];
-    let inputs = tensors("Input", &info.inputs, &needed, None);
-    let id = facts.is_stateful().then(|| reference("SequenceId"));
-    let outputs = tensors("Output", &info.outputs, &needed[..3], id);
+    let inputs = tensors("Input", &info.inputs, &["SequenceId", "SequenceControl"]);
+    let outputs = tensors("Output", &info.outputs, &["SequenceId"]);
     let names = info.outputs.iter().map(|output| output.name.as_str());
     let names: Vec<&str> = names.collect();
     let mut parameters = any_object();
     if facts.is_stateful() {
         parameters["description"] = json!(
-            "`sequence_id` (a number, or a text), `sequence_start`, and `sequence_end` say which sequence a request is of."
+            "`sequence_id` (a number, or a text), `sequence_start`, and `sequence_end` say which sequence a request is of, \
+             unless inputs do."
         );
     }
     let request = object(
@@ -241,6 +252,9 @@ fn member(info: &TensorInfo, takes_bytes: bool) -> Value {
     let mut schema = element(info.decided());
     if let Some(forms) = schema["anyOf"].as_array_mut().filter(|_| takes_bytes) {
         forms.push(reference("Base64"));
+        if info.dtype == DataType::U8 {
+            forms.push(json!({"type": "string"}));
+        }
     }
     schema
 }
@@ -251,7 +265,7 @@ fn is_text(info: &TensorInfo) -> bool {
 }
 
 /// Returns the schema of a tensor. Of a pipeline that splits its requests, only the names are known beforehand.
-fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
+fn tensor(info: &TensorInfo, is_split: bool) -> Value {
     let decided = info.decided().filter(|_| !is_text(info));
     let datatype = match decided {
         Some(dtype) => json!({"type": "string", "const": dtype.kserve()}),
@@ -265,14 +279,14 @@ fn tensor(info: &TensorInfo, needed: &[&str], is_split: bool) -> Value {
         shape["description"] = json!(format!("({})", lengths.join(",")));
     }
     object(
-        needed,
+        &NEEDED,
         json!({
             "name": {"type": "string", "const": info.name},
             "shape": shape,
             "datatype": datatype,
             "data": {
                 "type": "array",
-                "description": "the elements in row-major order, or nested as the shape is",
+                "description": "the elements in row-major order, or nested as the shape is; left out where `parameters` name a region of shared memory",
                 "items": element(decided),
             },
             "parameters": any_object(),
@@ -304,4 +318,45 @@ fn length(dim: &Dim) -> String {
 /// Returns the schema of an object.
 fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::member;
+    use crate::{
+        servable::TensorInfo,
+        tensor::{DataType, Dim, Layout, PartialShape},
+    };
+
+    #[test]
+    fn bytes_are_texts_too_and_other_numbers_of_images_are_not() {
+        let forms = |dtype, rank, takes_bytes| {
+            let info = TensorInfo {
+                name: "x".to_owned(),
+                dtype,
+                is_open: false,
+                shape: PartialShape(vec![Dim::Any; rank]),
+                layout: Layout::unspecified(rank),
+                port: 0,
+            };
+            member(&info, takes_bytes)["anyOf"].clone()
+        };
+        let (list, text) = (
+            json!({"type": "array", "items": {}}),
+            json!({"type": "string"}),
+        );
+        let base64 = json!({"$ref": "#/components/schemas/Base64"});
+        let number = json!({"type": "integer"});
+        let bytes = forms(DataType::U8, 2, true);
+        assert_eq!(bytes, json!([number, list, base64, text]));
+        assert_eq!(forms(DataType::U8, 2, false), json!([number, list]));
+        let image = forms(DataType::F32, 4, true);
+        assert_eq!(image, json!([{"type": "number"}, list, base64]));
+        assert_eq!(
+            forms(DataType::String, 1, true),
+            json!([text, list, base64])
+        );
+    }
 }
