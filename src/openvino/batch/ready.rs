@@ -85,12 +85,15 @@ pub(in crate::openvino) fn ready(
             Batching::UpTo { rows, .. } => loading.configured(rows, slot),
         }
     });
-    let off = |reason: &str, known| {
-        is_off(load, reason);
+    let unbatched = |reason: &str, known| {
         Err(Unbatched {
             reason: reason.into(),
             known,
         })
+    };
+    let off = |reason: &str| {
+        is_off(load, reason);
+        unbatched(reason, None)
     };
     let PreparedBatches {
         sizes,
@@ -101,11 +104,14 @@ pub(in crate::openvino) fn ready(
         Ok(found) if !found.models.is_empty() => found,
         Ok(PreparedBatches { limit, known, .. }) => {
             return match limit {
-                None => off("batches are no faster here", None),
-                Some(limit) => off(&limit, Some(known).filter(|known| known.most() > 1)),
+                None => off("batches are no faster here"),
+                Some(limit) => {
+                    tracing::warn!(model = load.name, "{} is off: {limit}", setting(load));
+                    unbatched(&limit, Some(known).filter(|known| known.most() > 1))
+                }
             };
         }
-        Err(error) => return off(&chain(&error), None),
+        Err(error) => return off(&chain(&error)),
     };
     let (model, most) = (load.name, sizes.most());
     if let Some(limit) = &limit {
@@ -144,11 +150,15 @@ pub(in crate::openvino) fn ready(
 
 /// Logs why requests run one by one.
 pub(in crate::openvino) fn is_off(load: &Load<'_>, reason: &str) {
-    let setting = match load.options.stateful {
+    tracing::info!(model = load.name, "{} is off: {reason}", setting(load));
+}
+
+/// Returns the setting that asks for batches of a model.
+fn setting(load: &Load<'_>) -> &'static str {
+    match load.options.stateful {
         true => "sequence_batch",
         false => "dynamic_batching",
-    };
-    tracing::info!(model = load.name, "{setting} is off: {reason}");
+    }
 }
 
 /// Sizes, and a compiled model for each.

@@ -242,6 +242,7 @@ fn a_limit_that_no_size_keeps_turns_batches_off() {
             line.contains("batches of 2 rows take about ") && line.contains(reason),
             "{line}"
         );
+        assert!(line.contains(" WARN "), "{line}");
         let text = shortfall(server, name);
         assert!(text.as_str().unwrap().contains(reason), "{text}");
     };
