@@ -28,7 +28,7 @@ const MODEL_VALID: &[&str] = &[
     r#""model_version_policy": {"specific": {"versions": []}}"#,
     r#""model_version_policy": {"specific": {"versions": [1, 9223372036854775807]}}"#,
     r#""nireq": 0"#,
-    r#""nireq": 4294967296"#,
+    r#""nireq": 4294967295"#,
     r#""dynamic_batching": "off""#,
     r#""dynamic_batching": "auto""#,
     r#""dynamic_batching": {"max_batch": 2}"#,
@@ -258,4 +258,9 @@ fn schema_and_parser_agree_on_every_key() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    // An error of its entry alone.
+    let text = model(&r#""nireq": 4294967296"#);
+    assert!(!schema.is_valid(&serde_json::from_str(&text).unwrap()));
+    let path = Path::new("/models/config.json");
+    assert!(parse(text.as_bytes(), path, &Defaults::default()).is_ok());
 }
