@@ -1,6 +1,6 @@
 //! Servers that are killed, stopped, and started again.
 
-use super::{LONG, LOST, MODEL, NONE, STEP, ask, busy, refused, serve, start, step};
+use super::{LONG, LOST, MODEL, NONE, STEP, alone, ask, busy, lose, refused, serve, start, step};
 use crate::support::{
     Server, eventually,
     redis::Redis,
@@ -113,20 +113,12 @@ fn after_an_interval_nothing_is_lost_with_who_is_killed() {
 #[test]
 fn a_start_takes_the_place_of_a_sequence_that_is_lost_with_its_server() {
     let redis = found!(Redis::start(&[]));
-    let [mut first]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
-    start(&Client::connect(&first), 7);
-    let names = redis.ask::<Vec<String>>("KEYS ovms:server:*");
-    let [name] = &names[..] else {
-        panic!("{names:?}");
-    };
+    let (first, lease) = alone(&redis, 7);
     let [second]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
     let client = Client::connect(&second);
     let exists = "AlreadyExists: Sequence with provided ID already exists";
     assert_eq!(client.refused(Wire::Raw, &ask(7).start()), exists);
-    first.signal("KILL");
-    first.wait();
-    // Its time is over.
-    redis.ask::<()>(&format!("DEL {name}"));
+    lose(first, &redis, &lease);
     start(&client, 7);
     assert_eq!(step(&client, 7), 2.0);
 }

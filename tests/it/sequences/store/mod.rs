@@ -83,6 +83,22 @@ fn refuses_other_files(client: &Client<'_>, ask: &Ask) {
     }
 }
 
+/// Starts a server that is alone at its store, with one sequence; returns the name of its lease, too.
+fn alone(redis: &Redis, id: u64) -> (Server, String) {
+    let [server] = serve(MODEL, &redis.url(), &LONG);
+    start(&Client::connect(&server), id);
+    let mut names = redis.ask::<Vec<String>>("KEYS ovms:server:*");
+    assert_eq!(names.len(), 1, "{names:?}");
+    (server, names.remove(0))
+}
+
+/// Kills a server whose lease is over at once.
+fn lose(mut server: Server, redis: &Redis, lease: &str) {
+    server.signal("KILL");
+    server.wait();
+    redis.ask::<()>(&format!("DEL {lease}"));
+}
+
 /// Returns the key of a record.
 fn record(id: u64) -> String {
     format!("ovms:{{running%5Ftotal}}:s:{id}")

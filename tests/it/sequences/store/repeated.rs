@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{LONG, LOST, MODEL, NONE, STEP, ask, refused, serve, start, step};
+use super::{LONG, LOST, MODEL, NONE, STEP, alone, ask, lose, refused, serve, start, step};
 use crate::support::{
     Server, eventually,
     redis::Redis,
@@ -143,15 +143,8 @@ fn a_start_whose_client_has_left_leaves_no_sequence() {
 #[test]
 fn a_sequence_is_not_taken_from_an_owner_that_has_come_after_the_one_that_is_gone() {
     let redis = found!(Redis::start(&[]));
-    let [mut first]: [Server; 1] = serve(MODEL, &redis.url(), &LONG);
-    start(&Client::connect(&first), 7);
-    let names = redis.ask::<Vec<String>>("KEYS ovms:server:*");
-    let [name] = &names[..] else {
-        panic!("{names:?}");
-    };
-    first.signal("KILL");
-    first.wait();
-    redis.ask::<()>(&format!("DEL {name}"));
+    let (first, lease) = alone(&redis, 7);
+    lose(first, &redis, &lease);
     // A number by itself is that of servers with the name, of which there is none.
     let is_none = |bytes: &[u8]| {
         let is_line = |at: usize| at == 0 || bytes[at - 1] == b'\n';
