@@ -251,11 +251,10 @@ fn the_drawings_fit_a_terminal() {
             );
             assert!(!text.contains("\u{1b}[3") || is_coloured, "{text}");
             let shown = last_state(&text);
-            assert!(
-                shown.len() <= LINES,
-                "{name}: {} lines\n{text}",
-                shown.len()
-            );
+            // The first run in a tree compiles its custom node, and says so.
+            let not_said = usize::from(name == "ocr" && !text.contains("$ make"));
+            let lines = shown.len() + not_said;
+            assert!(lines <= LINES, "{name}: {lines} lines\n{text}");
             for line in &shown {
                 assert!(line.chars().count() <= COLUMNS, "{name}: {line}");
             }

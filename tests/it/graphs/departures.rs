@@ -97,12 +97,16 @@ fn a_client_that_leaves_gives_its_request_up() {
             (running(&server) == 0 && failed(&server, "REST") == expected).then_some(())
         });
     }
-    let lines = fs::read_to_string(&log).unwrap();
-    let ends: Vec<&str> = lines
-        .lines()
-        .filter(|line| line.contains("model=py"))
-        .flat_map(|line| line.split(' ').filter(|word| word.starts_with("status=")))
-        .collect();
+    // Lines are written a moment after requests are counted.
+    let ends = eventually("the requests are in the log", || {
+        let lines = fs::read_to_string(&log).unwrap();
+        let of_model = lines.lines().filter(|line| line.contains("model=py"));
+        let ends: Vec<String> = of_model
+            .flat_map(|line| line.split(' ').filter(|word| word.starts_with("status=")))
+            .map(str::to_owned)
+            .collect();
+        (ends.len() >= 3).then_some(ends)
+    });
     assert_eq!(ends, ["status=1", "status=499", "status=499"]);
     // Others are served, beside the calls that go on in the worker.
     let fine = "return [Tensor('out', b'fine')]";
