@@ -1,10 +1,11 @@
 //! Shapes and batches that are `auto`: a request of another shape has the model loaded again for
 //! it, beside what serves, once for all requests that wait for the same shape.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use super::{
     check::tensor_shape,
+    for_clients,
     loaded::{Asked, Loaded, SharedLoad, SharedOutcome, start_shared},
     overloaded,
     version::Version,
@@ -109,7 +110,8 @@ impl Version {
             return match outcome {
                 Ok(Ok(loaded)) => Ok(loaded),
                 Ok(Err(failure)) => {
-                    Err(Error::new(ErrorKind::FailedPrecondition, refusal(&failure)))
+                    let text = refusal(&failure, &current.spec.folder);
+                    Err(Error::new(ErrorKind::FailedPrecondition, text))
                 }
                 Err(_) => Err(Error::internal("Internal server error")),
             };
@@ -164,14 +166,19 @@ impl Version {
     }
 }
 
-/// Returns the message for the client: a text that it knows, which most failures begin with.
-fn refusal(failure: &str) -> String {
+/// Returns the message for the client: a text that it knows, which most failures begin with, and no path of this machine,
+/// such as that of the version's folder.
+fn refusal(failure: &str, folder: &Path) -> String {
     const RESHAPE: &str = "Model could not be reshaped with requested shape";
     const COMPILE: &str = "Cannot compile model into target device";
-    if failure.starts_with(RESHAPE) || failure.starts_with(COMPILE) {
-        failure.to_owned()
-    } else {
-        format!("{RESHAPE} - {failure}")
+    if failure.starts_with(RESHAPE) {
+        // It is about nodes, whose names may look like paths.
+        return failure.to_owned();
+    }
+    let failure = for_clients(failure, &folder.to_string_lossy(), None);
+    match failure.starts_with(COMPILE) {
+        true => failure,
+        false => format!("{RESHAPE} - {failure}"),
     }
 }
 
@@ -182,4 +189,36 @@ fn fits(info: &ServableInfo, asked: &Asked) -> bool {
             .find(|input| input.name == *name)
             .is_some_and(|input| input.shape.allows(shape))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::refusal;
+
+    #[test]
+    fn refusals_begin_with_known_texts_and_have_no_paths() {
+        let reshape = "Model could not be reshaped with requested shape";
+        for (failure, seen) in [
+            (
+                "Model could not be reshaped with requested shape - image (1,5): '/a/Conv'",
+                format!("{reshape} - image (1,5): '/a/Conv'"),
+            ),
+            (
+                "Cannot compile model into target device - CPU: /opt/cache/x.blob: no space",
+                "Cannot compile model into target device - CPU: x.blob: no space".to_owned(),
+            ),
+            (
+                "no model in /srv/my models/m/1; expected *.onnx",
+                format!("{reshape} - no model in 1; expected *.onnx"),
+            ),
+            (
+                "cannot read /srv/my models/m/1/model.xml: \"/srv/my models/m/1/model.xml\"",
+                format!("{reshape} - cannot read model.xml: \"model.xml\""),
+            ),
+        ] {
+            assert_eq!(refusal(failure, Path::new("/srv/my models/m/1")), seen);
+        }
+    }
 }

@@ -144,6 +144,22 @@ fn calls_about_what_cannot_be_served_name_no_paths() {
 }
 
 #[test]
+fn a_shape_that_a_model_cannot_be_loaded_for_names_no_paths() {
+    let root = repository::of(&[("1", "dummy")]);
+    let flags = ["--shape", "auto", "--file_system_poll_wait_seconds", "0"];
+    let server = Server::begin("m", root.path(), &flags);
+    server.wait_ready();
+    fs::remove_dir_all(root.path().join("1")).unwrap();
+    let other = raw("m", "b", "FP32", &[2, 3], &[0; 24]);
+    let refused = Grpc::connect(&server).refused(other);
+    let known =
+        "Model could not be reshaped with requested shape - File not found or cannot open - 1: ";
+    assert!(refused.contains(known), "{refused}");
+    let folder = root.path().file_name().unwrap().to_str().unwrap();
+    assert!(!refused.contains(folder), "{refused}");
+}
+
+#[test]
 fn errors_of_python_handlers_name_no_files() {
     let grpc = Grpc::connect(&SERVED.0);
     for body in [
