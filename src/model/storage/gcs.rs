@@ -21,7 +21,6 @@ use crate::error::Result;
 const GOOGLE: &str = "https://storage.googleapis.com";
 
 pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Result<Found> {
-    let file = credentials(environment)?;
     let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(&location.bucket);
     let emulator = environment.first(&["STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"]);
     let server = match emulator.map(|server| server.trim_end_matches('/')) {
@@ -30,13 +29,14 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
         None => GOOGLE.to_owned(),
     };
     builder = builder.with_base_url(&server);
+    let is_google = server == GOOGLE;
+    let file = credentials(environment, is_google)?;
     let credentials = file.is_some();
-    let ask_machine = server == GOOGLE;
     Ok(Found {
         server,
         region: String::new(),
         credentials,
-        ask_machine,
+        ask_machine: is_google,
         open: Box::new(move |setting, identity| {
             let mut builder = builder
                 .clone()
@@ -59,8 +59,9 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
     })
 }
 
-/// Finds the file of credentials, and sees that it can be read.
-fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>> {
+/// Finds the file of credentials, and sees that it can be read. Those of a person are sent to no server but Google's,
+/// unless they are named.
+fn credentials(environment: &StorageEnvironment, is_google: bool) -> Result<Option<PathBuf>> {
     const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
     if let Some(path) = environment.get(VARIABLE).map(PathBuf::from) {
         std::fs::File::open(&path).map_err(|error| unreadable(&path, VARIABLE, error))?;
@@ -68,6 +69,7 @@ fn credentials(environment: &StorageEnvironment) -> Result<Option<PathBuf>> {
     }
     let of_the_tools = environment
         .path("HOME")
+        .filter(|_| is_google)
         .map(|home| home.join(".config/gcloud/application_default_credentials.json"));
     Ok(of_the_tools.filter(|path| path.is_file()))
 }
@@ -88,6 +90,26 @@ mod tests {
             refused.to_string(),
             "cannot read /nowhere/key.json, which `GOOGLE_APPLICATION_CREDENTIALS` names"
         );
+    }
+
+    #[test]
+    fn credentials_of_the_tools_are_for_google_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".config/gcloud");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("application_default_credentials.json"), "{}").unwrap();
+        let location = Location::parse("gs://b/p").unwrap();
+        let home = home.path().display().to_string();
+        let has_credentials = |more: &[(&str, &str)]| {
+            let own = [("HOME", home.as_str())];
+            let environment = own.iter().chain(more).copied().collect();
+            find(&location, &environment).unwrap().credentials
+        };
+        assert!(has_credentials(&[]));
+        assert!(!has_credentials(&[(
+            "STORAGE_EMULATOR_HOST",
+            "localhost:9023"
+        )]));
     }
 
     #[test]

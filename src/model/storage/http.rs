@@ -108,7 +108,9 @@ pub(super) fn retries(limits: &StorageLimits) -> RetryConfig {
             base: 2.0,
         },
         max_retries: limits.retries,
-        retry_timeout: limits.listing,
+        // Listings and downloads have limits of their own, for all that they send. Counted from the first request, another
+        // one would leave a large object that breaks off late without any retry.
+        retry_timeout: Duration::MAX,
     }
 }
 
