@@ -120,7 +120,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<(), Failure> {
                 hints::of_path(&error)
             })?;
         }
-        ConfigSource::Model(_) | ConfigSource::Graph { .. } => {}
+        ConfigSource::Model { .. } | ConfigSource::Graph { .. } => {}
     }
     let opened = runtime::open(&places::all()).map_err(|error| setup::explain(&error))?;
     let log_file = logging::start(&log)?;

@@ -48,7 +48,14 @@ pub struct Config {
 #[derive(Debug, Clone)]
 pub enum ConfigSource {
     /// One model.
-    Model(Box<ModelConfig>),
+    Model {
+        /// The model.
+        model: Box<ModelConfig>,
+        /// Settings of the flags for a graph, which its folder may come to hold.
+        defaults: Defaults,
+        /// Names of given flags that are for models and for no graph.
+        unfit: Vec<&'static str>,
+    },
     /// One graph.
     Graph {
         /// The graph.

@@ -163,7 +163,7 @@ impl Report {
         // Those of a file have places there.
         let metrics = config.settings.metrics.clone();
         match config.source.clone() {
-            ConfigSource::Model(model) => {
+            ConfigSource::Model { model, .. } => {
                 let mut file = FileConfig::default();
                 file.models.push(ModelEntry::Model(model));
                 self.servables(&file, &[], environment, "", |_| String::new());

@@ -48,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
             let path = path.display();
             return Err(Failure::usage(text).hint(format!("the file already exists: {path}")));
         }
-        ConfigSource::Model(model) => printed.model(model),
+        ConfigSource::Model { model, .. } => printed.model(model),
         ConfigSource::Graph { graph, .. } => printed.graph(graph),
         ConfigSource::Paths(source) => {
             let file = read_paths(source).map_err(|error| hints::of_path(&error))?;

@@ -191,7 +191,11 @@ impl Config {
                     let named = named(&flags)?;
                     let mut model = model(&flags, named, &defaults, &mut warnings)?;
                     model.load.preprocessing = preprocessing;
-                    ConfigSource::Model(Box::new(model))
+                    ConfigSource::Model {
+                        model: Box::new(model),
+                        defaults,
+                        unfit: unfit_for_graphs(&flags),
+                    }
                 }
             },
         };

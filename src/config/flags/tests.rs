@@ -38,7 +38,7 @@ fn accepted(change: impl FnOnce(&mut Flags)) -> Config {
 
 fn model(change: impl FnOnce(&mut Flags)) -> ModelConfig {
     match accepted(change).source {
-        ConfigSource::Model(model) => *model,
+        ConfigSource::Model { model, .. } => *model,
         _ => panic!("no model"),
     }
 }
@@ -391,7 +391,7 @@ fn a_batch_size_may_be_dropped_with_a_warning() {
             f.shape = shape.map(str::to_owned);
             f.cache_dir = Some("/cache".into());
         });
-        let ConfigSource::Model(model) = config.source else {
+        let ConfigSource::Model { model, .. } = config.source else {
             panic!("a file");
         };
         (

@@ -24,7 +24,7 @@ use super::{
     subconfigs::Subconfigs,
 };
 use crate::{
-    config::{ConfigSource, Defaults, FileConfig, ModelConfig, ModelEntry},
+    config::{ConfigSource, Defaults, FileConfig, ModelConfig},
     engine::{
         engine::{Engine, ReloadRequest},
         registry::Registry,
@@ -65,15 +65,17 @@ pub struct Reloader {
 impl Reloader {
     /// Makes the reloader of an engine.
     pub fn new(engine: Arc<Engine>, source: ConfigSource, metrics: Arc<Metrics>) -> Self {
-        let mut config = FileConfig::default();
         let (only, defaults, reader) = match source {
-            ConfigSource::Model(model) => {
-                config.models.push(ModelEntry::Model(model));
-                let reader = Reader::given(config);
-                (Some(Only::Model), Defaults::default(), reader)
-            }
+            ConfigSource::Model {
+                model,
+                defaults,
+                unfit,
+            } => (Some(Only::Model), defaults, Reader::of_model(model, unfit)),
             ConfigSource::Graph { graph, defaults } => {
-                config.graphs.push(*graph);
+                let config = FileConfig {
+                    graphs: vec![*graph],
+                    ..FileConfig::default()
+                };
                 (Some(Only::Graph), defaults, Reader::given(config))
             }
             ConfigSource::Paths(source) => {

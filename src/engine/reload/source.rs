@@ -12,7 +12,10 @@ use super::{
     paths::{Found, PathError, Paths, changes, configured},
 };
 use crate::{
-    config::{self, Defaults, FileConfig, FileError, PathSource},
+    config::{
+        self, Defaults, FileConfig, FileError, GraphConfig, ModelConfig, ModelEntry, PathSource,
+    },
+    model::storage::is_remote,
     task,
 };
 
@@ -31,6 +34,8 @@ pub(super) struct Reader {
 enum Origin {
     /// Given once.
     Given,
+    /// Model of the flags, whose folder may come to hold a graph.
+    Model(AwaitedGraph),
     File(ConfigFile),
     Paths {
         source: Arc<PathSource>,
@@ -39,6 +44,16 @@ enum Origin {
         /// Configuration files in the folders of graphs.
         known: KnownFiles,
     },
+}
+
+/// Folder of the model of the flags, which is served as a graph if it comes to hold one before any version.
+struct AwaitedGraph {
+    name: String,
+    folder: PathBuf,
+    /// Names of given flags that no graph has.
+    unfit: Vec<&'static str>,
+    /// Indicates that a graph was found and cannot be served for these.
+    is_refused: bool,
 }
 
 struct ConfigFile {
@@ -53,6 +68,30 @@ impl Reader {
     pub(super) fn given(config: FileConfig) -> Self {
         Self {
             origin: Origin::Given,
+            config: Arc::new(config),
+        }
+    }
+
+    /// Makes the reader of the one model of the flags; `unfit` are those of them that no graph has.
+    pub(super) fn of_model(model: Box<ModelConfig>, unfit: Vec<&'static str>) -> Self {
+        // Absolute, as at a start: handlers are given their path.
+        let folder = PathBuf::from(&model.base_path);
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        let origin = match is_remote(&model.base_path) {
+            true => Origin::Given,
+            false => Origin::Model(AwaitedGraph {
+                name: model.name.clone(),
+                folder,
+                unfit,
+                is_refused: false,
+            }),
+        };
+        let config = FileConfig {
+            models: vec![ModelEntry::Model(model)],
+            ..FileConfig::default()
+        };
+        Self {
+            origin,
             config: Arc::new(config),
         }
     }
@@ -84,7 +123,7 @@ impl Reader {
     }
 
     /// Reads the configuration again; returns whether it is another one than before. Of a file that is as before, entries
-    /// of `idle` models, which serve nothing, may be graphs by now.
+    /// of `idle` models, which serve nothing, may be graphs by now, and so may the one model of the flags.
     ///
     /// # Errors
     ///
@@ -96,6 +135,21 @@ impl Reader {
     ) -> Result<bool, ReloadError> {
         match &mut self.origin {
             Origin::Given => Ok(false),
+            Origin::Model(awaited) => {
+                if idle.into_iter().next().is_none() {
+                    return Ok(false);
+                }
+                let Some(graph) = awaited.look().await else {
+                    return Ok(false);
+                };
+                tracing::info!("the folder of a model that serves nothing holds a graph now");
+                self.config = Arc::new(FileConfig {
+                    graphs: vec![graph],
+                    ..FileConfig::default()
+                });
+                self.origin = Origin::Given;
+                Ok(true)
+            }
             Origin::File(file) => {
                 let before = file.content.clone();
                 let awaited = idle.into_iter();
@@ -178,6 +232,27 @@ impl Reader {
     }
 }
 
+impl AwaitedGraph {
+    /// Finds the graph, unless there are flags that it cannot have.
+    async fn look(&mut self) -> Option<GraphConfig> {
+        let (name, folder) = (self.name.clone(), self.folder.clone());
+        let look = move || PathSource::graph_of(&name, &folder);
+        let graph = task::blocking("look for a graph", look).await?;
+        if self.unfit.is_empty() {
+            return Some(graph);
+        }
+        if !std::mem::replace(&mut self.is_refused, true) {
+            tracing::warn!(
+                "the folder of a model that serves nothing holds the graph {}, which is not served: graphs do not take {}; \
+                 start the server without them",
+                graph.graph_path.display(),
+                self.unfit.join(", ")
+            );
+        }
+        None
+    }
+}
+
 impl ConfigFile {
     /// Reads the file; `None` if it is as before, and none of the awaited files is there.
     async fn look(&mut self, awaited: &Arc<[PathBuf]>) -> Result<Option<FileConfig>, FileError> {
@@ -217,4 +292,44 @@ fn read(
     }
     let config = config::parse(&content, path, defaults)?;
     Ok(Some((content.into(), config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::Reader;
+    use crate::config::{Config, ConfigSource, FlagEnvironment, Flags};
+
+    #[tokio::test]
+    async fn the_folder_of_the_model_of_the_flags_may_come_to_hold_a_graph() {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = |layout: Option<&str>| {
+            let flags = Flags {
+                model_name: Some("m".to_owned()),
+                model_path: Some(folder.path().to_owned()),
+                port: 1,
+                layout: layout.map(str::to_owned),
+                ..Flags::default()
+            };
+            let config = Config::from_flags(flags, &FlagEnvironment::default()).unwrap();
+            let ConfigSource::Model { model, unfit, .. } = config.source else {
+                panic!("no model");
+            };
+            Reader::of_model(model, unfit)
+        };
+        let (mut fit, mut unfit) = (reader(None), reader(Some("NC")));
+        assert!(!fit.look(["m"]).await.unwrap());
+        fs::write(folder.path().join("graph.pbtxt"), "").unwrap();
+        // One that has versions stays a model.
+        assert!(!fit.look([]).await.unwrap());
+        assert_eq!(fit.last().models.len(), 1);
+        assert!(fit.look(["m"]).await.unwrap());
+        assert!(fit.last().models.is_empty());
+        assert_eq!(fit.last().graphs[0].name, "m");
+        assert!(!fit.look(["m"]).await.unwrap());
+        // One with flags that no graph has does, too.
+        assert!(!unfit.look(["m"]).await.unwrap());
+        assert_eq!(unfit.last().models.len(), 1);
+    }
 }

@@ -8,6 +8,7 @@ use crate::support::{
     grpc::{Grpc, raw},
     http::get,
     pipelines::{Config, infer, lines, request, status, wait_lines},
+    repository,
 };
 
 /// Returns the message of a graph in status calls.
@@ -68,6 +69,18 @@ fn another_graph_file_takes_effect_when_somebody_asks() {
     graphs::write(&waiting, PASS);
     server.wait_log("Mediapipe: waiting state changed to: AVAILABLE");
     assert_eq!(infer(&client, one("waiting")), "out [1,1] 3");
+}
+
+#[test]
+fn the_folder_of_the_flags_is_a_graph_as_soon_as_it_holds_one() {
+    let root = repository::folder();
+    let flags = ["--file_system_poll_wait_seconds", "0"];
+    let server = Server::begin("g", root.path(), &flags);
+    server.wait_ready();
+    graphs::write(root.path(), PASS);
+    assert_eq!(reload(&server), 201);
+    server.wait_log("Mediapipe: g state changed to: AVAILABLE");
+    assert_eq!(infer(&Grpc::connect(&server), one("g")), "out [1,1] 3");
 }
 
 /// Returns a handler that logs its life cycle, and reports its version.

@@ -191,7 +191,7 @@ mod tests {
             .unwrap()
             .source
         {
-            ConfigSource::Model(model) => *model,
+            ConfigSource::Model { model, .. } => *model,
             _ => panic!("no model"),
         }
     }
