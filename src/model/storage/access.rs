@@ -15,6 +15,7 @@ use super::{
     answer::InnermostCause,
     azure, gcs,
     http::{Connector, retries},
+    listing::FileIdentity,
     location::{Location, Service},
     options::StorageLimits,
     s3,
@@ -31,6 +32,8 @@ pub(super) struct Access {
     machine: Option<Arc<dyn ObjectStore>>,
     as_machine: AtomicBool,
     credentials: bool,
+    /// Digest of the credentials, which changes when those in a file do.
+    pub(super) digest: FileIdentity,
     /// The service's URL.
     pub(super) server: String,
     /// Region in which an S3 bucket is looked up.
@@ -48,6 +51,8 @@ pub(super) struct Found {
     pub(super) open: Open,
     /// Indicates that the environment has credentials.
     pub(super) credentials: bool,
+    /// Digest of those that are read once, from variables or a file.
+    pub(super) digest: FileIdentity,
     /// Allows credentials to be requested from the machine.
     pub(super) ask_machine: bool,
 }
@@ -115,6 +120,7 @@ impl Access {
             // A machine without an identity is no error.
             machine: asks.then(|| open(Identity::Machine).ok()).flatten(),
             credentials: found.credentials,
+            digest: found.digest,
             server: found.server,
             region: found.region,
         })

@@ -52,7 +52,10 @@ impl StorageRefusal {
             // Azure hides private containers from those without credentials.
             404 => self.code.as_deref() == Some("ResourceNotFound"),
             409 => self.code.as_deref() == Some("PublicAccessNotPermitted"),
-            400 => self.code.as_deref() == Some("InvalidToken"),
+            400 => matches!(
+                self.code.as_deref(),
+                Some("InvalidToken" | "ExpiredToken" | "invalid_grant")
+            ),
             _ => false,
         }
     }
@@ -65,6 +68,8 @@ impl StorageRefusal {
                 "SignatureDoesNotMatch"
                     | "InvalidAccessKeyId"
                     | "InvalidToken"
+                    | "ExpiredToken"
+                    | "invalid_grant"
                     | "AuthorizationFailure"
                     | "AuthenticationFailed"
             )
@@ -162,6 +167,14 @@ fn path_of(error: &object_store::path::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::StorageRefusal;
+
+    #[test]
+    fn expired_credentials_are_denied() {
+        let denied = |body| StorageRefusal::new(400, None, body).wants_credentials();
+        assert!(denied("<Error><Code>ExpiredToken</Code></Error>"));
+        assert!(denied(r#"{"error":"invalid_grant"}"#));
+        assert!(!denied("<Error><Code>InvalidRequest</Code></Error>"));
+    }
 
     #[test]
     fn answers_of_the_services_are_read() {

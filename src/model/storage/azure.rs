@@ -11,6 +11,7 @@ use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 use super::{
     StorageEnvironment,
     access::{Found, Identity},
+    listing::FileIdentity,
     location::Location,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -63,6 +64,8 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
         server: account.endpoint,
         region: String::new(),
         credentials,
+        // Variables stay as they are, and a file of tokens is read whenever one is needed.
+        digest: FileIdentity::of([]),
         open: Box::new(move |setting, identity| {
             let builder = builder
                 .clone()

@@ -14,6 +14,7 @@ use object_store::{
 use super::{
     StorageEnvironment,
     access::{Found, Identity, unreadable},
+    listing::FileIdentity,
     location::Location,
 };
 use crate::error::Result;
@@ -32,10 +33,14 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
     let is_google = server == GOOGLE;
     let file = credentials(environment, is_google)?;
     let credentials = file.is_some();
+    let content = file
+        .as_ref()
+        .and_then(|file| std::fs::read_to_string(file).ok());
     Ok(Found {
         server,
         region: String::new(),
         credentials,
+        digest: FileIdentity::of(content),
         ask_machine: is_google,
         open: Box::new(move |setting, identity| {
             let mut builder = builder

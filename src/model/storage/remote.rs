@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use futures::TryStreamExt as _;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::{
@@ -10,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    StorageError,
+    StorageEnvironment, StorageError,
     access::Access,
     answer::{Failure, InnermostCause},
     copies::{Copies, Source},
@@ -28,7 +29,8 @@ const LEAST_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Storage {
     location: Location,
-    access: Access,
+    environment: StorageEnvironment,
+    access: ArcSwap<Access>,
     copies: Arc<Copies>,
     limits: StorageLimits,
     progress: watch::Sender<DownloadProgress>,
@@ -56,8 +58,9 @@ impl Storage {
             let copies = Copies::open(&options.cache, &source)?;
             Ok(Self {
                 copies: Arc::new(copies),
-                access,
+                access: ArcSwap::from_pointee(access),
                 location,
+                environment: options.environment,
                 limits: options.limits,
                 progress: watch::Sender::default(),
                 downloading: Mutex::default(),
@@ -70,8 +73,8 @@ impl Storage {
     ///
     /// # Errors
     ///
-    /// Fails within the time limit of listings if the service cannot be reached, does not let us
-    /// in, or has nothing below the base path.
+    /// Fails within the time limit of listings, or twice that where credentials were renewed, if the service cannot be
+    /// reached, does not let us in, or has nothing below the base path.
     pub async fn survey(&self) -> Result<FolderSurvey<RemoteVersion>, StorageError> {
         let objects = self.list().await?;
         if objects.is_empty() && !self.location.prefix.is_root() {
@@ -139,8 +142,9 @@ impl Storage {
             received: 0,
             expected,
         });
+        let access = self.access.load_full();
         let download = Download {
-            store: self.access.store(),
+            store: access.store(),
             base_path: &base_path,
             folder: unfinished.path(),
             progress: &self.progress,
@@ -181,20 +185,24 @@ impl Storage {
         task::blocking("storage find", move || copies.find(&version, &files)).await
     }
 
-    /// Lists every object; where anonymous access is denied, with this machine's identity.
+    /// Lists every object; where access is denied, with the credentials that a file has meanwhile, or, if there are none,
+    /// with this machine's identity.
     async fn list(&self) -> Result<Vec<ObjectMeta>, StorageError> {
-        let given = self
-            .list_from(self.access.store(), self.limits.listing)
-            .await;
+        let access = self.access.load_full();
+        let given = self.list_from(access.store(), self.limits.listing).await;
         let Err(denied @ StorageError::Denied { .. }) = given else {
             return given;
         };
-        let Some(machine) = self.access.machine() else {
+        if let Some(renewed) = self.renewed(&access).await {
+            self.access.store(Arc::clone(&renewed));
+            return self.list_from(renewed.store(), self.limits.listing).await;
+        }
+        let Some(machine) = access.machine() else {
             return Err(denied);
         };
         match self.list_from(machine, self.limits.identity).await {
             Ok(objects) => {
-                self.access.go_on_as_machine();
+                access.go_on_as_machine();
                 Ok(objects)
             }
             Err(error) => {
@@ -203,6 +211,15 @@ impl Storage {
                 Err(denied)
             }
         }
+    }
+
+    /// Reads the credentials again; `None` if they are as before, or cannot be used.
+    async fn renewed(&self, before: &Access) -> Option<Arc<Access>> {
+        let (location, limits) = (self.location.clone(), self.limits.clone());
+        let environment = self.environment.clone();
+        let read = move || Access::new(&location, &environment, &limits);
+        let renewed = task::blocking("storage credentials", read).await.ok()?;
+        (renewed.digest != before.digest).then(|| Arc::new(renewed))
     }
 
     async fn list_from(
@@ -237,7 +254,7 @@ impl Storage {
     fn timed_out(&self, after: Duration) -> StorageError {
         StorageError::TimedOut {
             base_path: self.location.to_string(),
-            server: self.access.server.clone(),
+            server: self.access.load().server.clone(),
             after,
         }
     }
@@ -246,6 +263,7 @@ impl Storage {
     fn explain(&self, error: &object_store::Error) -> StorageError {
         let base_path = self.location.to_string();
         let bucket = &self.location.bucket;
+        let access = self.access.load();
         match Failure::of(error) {
             Failure::Refused(refused) if matches!(refused.status, 301 | 307 | 308) => {
                 let region = refused.region.as_deref();
@@ -256,7 +274,7 @@ impl Storage {
                 StorageError::other(format!(
                     "bucket `{bucket}` is in region `{}`, not in `{}`",
                     region.unwrap_or("another"),
-                    self.access.region
+                    access.region
                 ))
                 .with_hint(hint)
             }
@@ -265,7 +283,7 @@ impl Storage {
             }
             Failure::Refused(refused) if refused.wants_credentials() => StorageError::Denied {
                 base_path,
-                anonymous: self.access.is_anonymous(),
+                anonymous: access.is_anonymous(),
                 wanted: self.location.wanted(),
                 source: Box::new(refused),
             },
@@ -274,7 +292,7 @@ impl Storage {
             }
             Failure::Connection(source) => StorageError::Unreachable {
                 base_path,
-                server: self.access.server.clone(),
+                server: access.server.clone(),
                 source,
             },
             Failure::TimedOut => self.timed_out(self.limits.silence),

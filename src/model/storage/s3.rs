@@ -11,6 +11,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 use super::{
     StorageEnvironment,
     access::{Found, Identity, unreadable},
+    listing::FileIdentity,
     location::Location,
 };
 use crate::error::{Error, Result};
@@ -65,6 +66,8 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
             ]);
     }
     let region = region.unwrap_or(DEFAULT_REGION).to_owned();
+    let read = keys.iter().flat_map(Keys::facts);
+    let digest = FileIdentity::of(read.chain([region.clone()]));
     builder = builder.with_region(&region);
     let endpoint = endpoint(location, environment);
     if let Some(endpoint) = &endpoint {
@@ -83,6 +86,7 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
         server: endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com")),
         region,
         credentials,
+        digest,
         ask_machine,
         open: Box::new(move |setting, identity| {
             let builder = builder
@@ -116,6 +120,13 @@ struct Keys {
     token: Option<String>,
     /// The region of the profile that they are from.
     region: Option<String>,
+}
+
+impl Keys {
+    fn facts(&self) -> [String; 3] {
+        let token = self.token.clone().unwrap_or_default();
+        [self.id.clone(), self.secret.clone(), token]
+    }
 }
 
 fn with_keys(builder: AmazonS3Builder, keys: &Keys) -> AmazonS3Builder {

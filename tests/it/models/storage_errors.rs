@@ -130,6 +130,42 @@ async fn a_profile_gives_the_keys() {
 }
 
 #[tokio::test]
+async fn keys_that_are_renewed_in_their_file_are_used() {
+    let doorman = with_a_doorman("renewed");
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".aws")).unwrap();
+    let write = |id: &str| {
+        let profile =
+            format!("[models]\naws_access_key_id = {id}\naws_secret_access_key = secret\n");
+        fs::write(home.path().join(".aws/credentials"), profile).unwrap();
+    };
+    write("expired");
+    let lab = Lab::new(&[
+        ("S3_ENDPOINT", &format!("127.0.0.1:{}", doorman.port)),
+        ("HOME", &home.path().display().to_string()),
+        ("AWS_PROFILE", "models"),
+    ]);
+    let storage = lab.open("s3://models/dummy").await;
+    for _ in 0..2 {
+        let refused = storage.survey().await.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                StorageError::Denied {
+                    anonymous: false,
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+    }
+    write("renewed");
+    let versions = storage.survey().await.unwrap().versions;
+    let copy = storage.fetch(&versions[0]).await.unwrap();
+    assert_eq!(fs::read(copy.join("m.onnx")).unwrap(), b"model");
+}
+
+#[tokio::test]
 async fn the_machine_is_asked_who_it_is_after_nobody_was_let_in() {
     let doorman = with_a_doorman("machine");
     let machine = Script::new(|head| {
