@@ -153,5 +153,5 @@ fn read(came: &mut StreamRequest, name: &str, is_first: bool) -> Result<InferReq
             "Subsequent request with incorrect servable version; validate subsequent requests",
         ));
     }
-    Ok(std::mem::take(&mut came.request))
+    std::mem::replace(&mut came.request, Ok(InferRequest::default()))
 }

@@ -212,12 +212,15 @@ impl Each {
         }
         let engine = Arc::clone(&self.engine);
         let origin = self.origin;
-        let marks_final = request.marks_final;
+        let marks_final = request.as_ref().is_ok_and(|request| request.marks_final);
         let sender = self.sender.clone();
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        let mut span = request.trace.as_ref().map(|trace| trace.span("message"));
-        request.trace = span.as_ref().map(|span| span.context().clone());
+        let trace = request.as_ref().ok().and_then(|it| it.trace.as_ref());
+        let mut span = trace.map(|trace| trace.span("message"));
+        if let Ok(request) = &mut request {
+            request.trace = span.as_ref().map(|span| span.context().clone());
+        }
         Box::pin(async move {
             // Of its own, so that the call ends before its room and its span do.
             let infer = async move {
@@ -229,7 +232,8 @@ impl Each {
                     })?;
                     let find = engine.find(&name, version, origin);
                     let target = place.finds(&name, find).await?.arrived(place);
-                    target.sent_by(&sender).infer(request).await
+                    // What is asked for is looked up first, as for a unary call.
+                    target.sent_by(&sender).infer(request?).await
                 });
                 let polls = future::poll_fn(|context| {
                     let question = arrival.begin_poll();

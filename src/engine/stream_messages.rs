@@ -46,8 +46,8 @@ pub struct StreamRequest {
     pub name: String,
     /// The version that it names, or why that is none.
     pub version: Result<Option<i64>>,
-    /// The request.
-    pub request: InferRequest,
+    /// The request, or why it cannot be read.
+    pub request: Result<InferRequest>,
     /// The time limit that it sets for itself.
     pub limit: Option<Duration>,
     /// The room that its bytes take among those of the stream; free again when this is dropped,

@@ -28,8 +28,11 @@ use tonic::{Code, Status};
 use super::{codec, grpc::ORIGIN};
 use crate::{
     budget::{Budget, Charge},
-    engine::stream::{
-        Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
+    engine::{
+        Servable,
+        stream::{
+            Course, StreamHead, StreamRequest, StreamResponse, StreamResponses, shutting_down,
+        },
     },
     error::Error,
     frontends::{
@@ -45,7 +48,7 @@ use crate::{
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     quota::{CountedClient, RequestOwner},
-    request::{Parameter, Parameters, Priority},
+    request::{InferRequest, Parameter, Parameters, Priority},
     shared_memory::SharedMemory,
     task,
     trace::TraceContext,
@@ -156,18 +159,20 @@ async fn open(
     };
     let first = read(first, &intake, Some(engine.clone())).await?;
     let seen = access::seen(messages.extensions(), Some(&first.name));
+    let unread = InferRequest::default();
+    let request = first.request.as_ref().unwrap_or(&unread);
     let head = StreamHead {
         name: &first.name,
-        parameters: &first.request.parameters,
+        parameters: &request.parameters,
         origin: ORIGIN,
-        trace: first.request.trace.as_ref(),
-        priority: first.request.priority,
+        trace: request.trace.as_ref(),
+        priority: request.priority,
         sender: RequestOwner::default(),
     };
     let stream = engine.open_stream(head, place).await?;
     Ok(Open {
         answers: stream.answers,
-        _texts: first.request.texts.clone(),
+        _texts: request.texts.clone(),
         feed: Some(Box::pin(feed(
             messages,
             first,
@@ -245,7 +250,9 @@ struct MessageIntake {
     client: Option<Arc<CountedClient>>,
 }
 
-/// Decodes a request; the right to what it names is asked for before its tensors, if there is an access to ask.
+/// Decodes a request. With an access to ask, as for the first one, what it names and the right to that are asked for
+/// before its tensors. A graph has the parameters of its first request for the whole stream, so that this one has to
+/// be readable.
 async fn read(
     message: Message,
     intake: &MessageIntake,
@@ -260,20 +267,28 @@ async fn read(
     let decode = move || {
         let mut message = ModelInferRequest::decode(bytes)
             .map_err(|error| Status::internal(error.to_string()))?;
-        if let Some(engine) = asker {
-            engine.runs(&message.model_name)?;
-        }
-        let mut request = StreamRequest {
-            name: std::mem::take(&mut message.model_name),
-            version: codec::version(&message.model_version),
-            limit: codec::time_limit(&message),
-            request: codec::decode(message, &budget, memory.as_deref().map_err(|it| *it))?,
-            room,
+        let servable = asker.map(|engine| engine.runnable(&message.model_name));
+        let opens_graph = matches!(servable.transpose()?, Some(Servable::Graph(_)));
+        let name = std::mem::take(&mut message.model_name);
+        let version = codec::version(&message.model_version);
+        let limit = codec::time_limit(&message);
+        let request = match codec::decode(message, &budget, memory.as_deref().map_err(|it| *it)) {
+            Ok(mut request) => {
+                (request.trace, request.priority) = (trace, priority);
+                request.marks_final = marks_final(&mut request.parameters);
+                Ok(request)
+            }
+            Err(error) if opens_graph => return Err(error.into()),
+            Err(error) => Err(error),
         };
-        (request.request.trace, request.request.priority) = (trace, priority);
-        request.request.marks_final = marks_final(&mut request.request.parameters);
         drop(decoded);
-        Ok(request)
+        Ok(StreamRequest {
+            name,
+            version,
+            request,
+            limit,
+            room,
+        })
     };
     task::sized("unpack", effort, decode).await
 }

@@ -304,6 +304,44 @@ fn pipelines_are_streamed_as_models_are() {
 }
 
 #[test]
+fn a_request_that_cannot_be_read_is_reported_and_the_stream_goes_on() {
+    let (_, grpc) = shared::connect();
+    let pipeline = request("twice", &[("in", &[1, 10], &[1.0; 10])]);
+    for good in [dummy(), pipeline] {
+        let bad = in_a_region(good.clone());
+        let unary = grpc.infer(bad.clone()).unwrap_err();
+        let talk = Talk::open(&grpc);
+        for (id, request) in [&bad, &good, &bad, &good].into_iter().enumerate() {
+            talk.send(with_id(id, request.clone()));
+        }
+        let refused = format!("error: {}", unary.message());
+        let refused = refused.as_str();
+        let expected = [refused, "response 1", refused, "response 3", OK];
+        assert_eq!(talk.rest(), expected, "{}", good.model_name);
+    }
+    let good = raw("pass", "in", "UINT8", &[1], &[7]);
+    let mut talk = Talk::open(&grpc);
+    talk.ask(good.clone()).response();
+    let refused = talk.ask(in_a_region(good.clone())).reported();
+    insta::assert_snapshot!(refused, @"error: 'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor 'in'");
+    talk.ask(good.clone()).response();
+    assert_eq!(talk.rest(), [OK]);
+    // Of the first request the graph has the parameters.
+    let refused = Talk::open(&grpc).ask(in_a_region(good)).reported();
+    insta::assert_snapshot!(refused, @"end: InvalidArgument: 'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor 'in'");
+}
+
+/// Puts the input of a request into a region of shared memory, without saying how large it is.
+fn in_a_region(mut request: ModelInferRequest) -> ModelInferRequest {
+    let region = InferParameter {
+        parameter_choice: Some(ParameterChoice::StringParam("region".to_owned())),
+    };
+    let parameters = &mut request.inputs[0].parameters;
+    parameters.insert("shared_memory_region".to_owned(), region);
+    request
+}
+
+#[test]
 fn a_model_that_goes_while_its_stream_is_open_is_reported_by_each_request() {
     let mut config = Config::of(&["dummy", "scalar"]);
     let server = config.serve();

@@ -97,7 +97,7 @@ pub(crate) async fn generate_stream(
     let only = StreamRequest {
         name: std::mem::take(&mut call.name),
         version: Ok(call.version),
-        request,
+        request: Ok(request),
         limit: None,
         room: None,
     };
