@@ -362,7 +362,12 @@ impl Loaded {
         let loaded = match task::heavy("load", load).await {
             Ok(Ok(loaded)) => {
                 let loaded = Arc::new(loaded);
-                match warmup::run(&loaded, &spec.warmup).await {
+                // A load for the shapes of a request has that one to answer, and warm-up files are of other shapes.
+                let warmups = match loaded.asked.is_empty() {
+                    true => &spec.warmup[..],
+                    false => &[],
+                };
+                match warmup::run(&loaded, warmups).await {
                     Ok(()) => Ok(loaded),
                     Err(error) => {
                         loaded.drain().await;
@@ -399,10 +404,12 @@ impl Loaded {
             compiled.runner.health().watch(Some(Arc::clone(guard)));
         }
         let options = &spec.options;
-        if let Some(doubt) = doubt {
+        // Loads for the shapes of requests would say it again and again.
+        let is_first = asked.is_empty();
+        if let Some(doubt) = doubt.filter(|_| is_first) {
             tracing::warn!(model = name, "{doubt}");
         }
-        if let Some(rivals) = rivals(&spec.folder, options) {
+        if let Some(rivals) = rivals(&spec.folder, options).filter(|_| is_first) {
             tracing::warn!(model = name, "{rivals}");
         }
         if compiled.from_cache {
@@ -410,7 +417,8 @@ impl Loaded {
         }
         let labels = labels::read(&spec.folder, ir.rt_info.as_ref());
         let shapes = compiled.info.outputs.iter().map(|output| &output.shape);
-        if let Some(misfit) = labels.as_ref().and_then(|labels| labels.misfit(shapes)) {
+        let misfit = labels.as_ref().and_then(|labels| labels.misfit(shapes));
+        if let Some(misfit) = misfit.filter(|_| is_first) {
             tracing::warn!(model = name, "{misfit}");
         }
         let outputs = compiled.info.outputs.iter();

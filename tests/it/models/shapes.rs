@@ -1,13 +1,19 @@
 //! Shapes and batch sizes: configured, requested, and refused.
 
+use std::fs;
+
 use ovms::{
     openvino::{BatchOption, LoadOptions, ModelLoadError, PerTensor, ShapeOption},
-    tensor::{Dim, PartialShape},
+    tensor::{DataType, Dim, PartialShape, Tensor, npy},
 };
+use serde_json::json;
 
 use crate::support::{
+    grpc::{Grpc, floats},
     loaded::{describe, error, infer, load, options},
     model,
+    pipelines::{self, Config, request},
+    repository,
 };
 
 fn dims(dims: &[Dim]) -> ShapeOption {
@@ -210,4 +216,32 @@ fn an_auto_batch_takes_only_the_batch_of_what_is_asked_for() {
         describe(&add),
         "input1 (4,10) N..., input2 (4,10) N..., sum (4,10) N..."
     );
+}
+
+#[test]
+fn warm_ups_are_for_the_shapes_before_those_of_requests() {
+    let mut config = Config::of(&[]);
+    let ten = Tensor::new(DataType::F32, vec![1, 10], floats(&[1.0; 10]).into());
+    let mut file = fs::File::create(config.beside("ten.npy")).unwrap();
+    npy::write(&ten.unwrap(), &mut file).unwrap();
+    let root = repository::of(&[("1", "dummy")]);
+    fs::write(root.path().join("labels.txt"), "one\ntwo\n").unwrap();
+    let dummy = model("dummy");
+    for (key, path) in [("shape", root.path()), ("batch_size", dummy.as_path())] {
+        let entry = config.model(key, path);
+        entry[key] = json!("auto");
+        entry["warmup"] = json!({"count": 2, "data": {"b": "ten.npy"}});
+    }
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    for name in ["shape", "batch_size"] {
+        for (rows, expected) in [(1, "a [1,10] 2"), (2, "a [2,10] 2 2"), (1, "a [1,10] 2")] {
+            let ones = vec![1.0; 10 * rows];
+            let ask = request(name, &[("b", &[i64::try_from(rows).unwrap(), 10], &ones)]);
+            assert_eq!(pipelines::infer(&client, ask), expected, "{name}");
+        }
+    }
+    // What is said of its files is said once.
+    server.wait_log("labels do not fit");
+    assert_eq!(server.log().matches("labels do not fit").count(), 1);
 }
