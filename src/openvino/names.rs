@@ -9,8 +9,8 @@ use std::{
 use super::{error::ModelLoadError, options::LayoutOption};
 use crate::tensor::PartialShape;
 
-/// Public names by the model's own, for inputs and for outputs; tensors that are not named here
-/// keep their own.
+/// Public names by the model's own, for inputs and for outputs; tensors that are not named here, or by an empty
+/// text, keep their own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TensorNames {
     /// Names of inputs.
@@ -65,8 +65,8 @@ pub(super) fn listed<'a>(ports: impl IntoIterator<Item = &'a Port<'a>>) -> Strin
     names.join(", ")
 }
 
-/// Gives tensors their public names. Names of tensors that the model does not have, as an older release
-/// of it may have had them, have no effect, and a text about each is added to `stale`.
+/// Gives tensors their public names; an empty one leaves a tensor its own. Names of tensors that the model does not
+/// have, as an older release of it may have had them, have no effect, and a text about each is added to `stale`.
 pub(super) fn publish<'a>(
     side: Side,
     ports: Vec<(String, Option<PartialShape>)>,
@@ -74,9 +74,10 @@ pub(super) fn publish<'a>(
     stale: &mut Vec<String>,
 ) -> Result<Vec<Port<'a>>, ModelLoadError> {
     let mut renamed = false;
+    let given = |own: &str| names.get(own).filter(|public| !public.is_empty());
     for name in names.keys() {
         if ports.iter().any(|(own, _)| own == name) {
-            renamed = true;
+            renamed |= given(name).is_some();
             continue;
         }
         let known: Vec<&str> = ports.iter().map(|(own, _)| own.as_str()).collect();
@@ -88,7 +89,7 @@ pub(super) fn publish<'a>(
     let ports: Vec<Port<'_>> = ports
         .into_iter()
         .map(|(own, shape)| Port {
-            public: names.get(&own).unwrap_or(&own).clone(),
+            public: given(&own).unwrap_or(&own).clone(),
             own,
             shape,
             layout: None,
@@ -132,6 +133,7 @@ mod tests {
         assert_eq!(publish_ab(&[]).unwrap(), ["a", "b"]);
         assert_eq!(publish_ab(&[("b", "image")]).unwrap(), ["a", "image"]);
         assert_eq!(publish_ab(&[("a", "b"), ("b", "a")]).unwrap(), ["b", "a"]);
+        assert_eq!(publish_ab(&[("a", ""), ("b", "")]).unwrap(), ["a", "b"]);
     }
 
     #[test]
