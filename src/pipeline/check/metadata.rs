@@ -101,7 +101,11 @@ pub(super) fn info(name: &str, tensor: Option<&TensorSource>, port: usize) -> Te
 
 /// Returns what two tensors have in common.
 fn common(a: &TensorSource, b: &TensorSource) -> Option<TensorSource> {
-    let dtype = (a.dtype == b.dtype).then_some(a.dtype)?;
+    let dtype = match (a.dtype, b.dtype) {
+        (Some(one), Some(other)) if one != other => return None,
+        // A custom node that leaves the type open takes that of the others.
+        (one, other) => one.or(other),
+    };
     let shape = common_shape(&a.shape.0, &b.shape.0)?;
     let layout = common_layout(&a.layout, &b.layout, shape.0.len())?;
     Some(TensorSource {

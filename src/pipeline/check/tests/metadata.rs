@@ -90,6 +90,19 @@ fn inputs_and_outputs_are_those_of_the_nodes() {
             "i FP32 (1,10) N..., j FP32 (1,3,4,4) NCHW",
             "m FP32 (1,3,4,4) NCHW, n FP32 (1,10) N..., o FP32 (1,[5~20]) N...",
         ),
+        // One that leaves the type open takes that of the others, in whichever order.
+        (
+            "in i\nx = dummy(b < request.i) -> a\ny = @open(b < request.i) -> a\n\
+             out o < x.a\nout p < y.a",
+            "i FP32 (1,10) N...",
+            "o FP32 (1,10) N..., p ? (7,1,10) N...",
+        ),
+        (
+            "in i\ny = @open(b < request.i) -> a\nx = ints(b < request.i) -> a\n\
+             out o < x.a\nout p < y.a",
+            "i I32 (1,10) N...",
+            "o I32 (1,10) N..., p ? (7,1,10) N...",
+        ),
         // A level of the request that is closed at once.
         (
             "in i\nsplit -1\ng = gather4(b < request.i) -> a; gather request\nout o < g.a",
