@@ -241,12 +241,14 @@ impl Sources for Facts {
                 None => MissingModel::Unknown(serving()),
             });
         };
-        let Ok(found) = model.version(version) else {
+        let numbers = || -> Vec<i64> {
             let versions = model.versions();
             let serving = versions.iter().filter(|version| version.is_loaded());
-            let numbers: Vec<i64> = serving.map(|version| version.number()).collect();
-            return Err(match (version, versions.last()) {
-                (Some(_), _) => MissingModel::Version(numbers),
+            serving.map(|version| version.number()).collect()
+        };
+        let Ok(found) = model.version(version) else {
+            return Err(match (version, model.versions().last()) {
+                (Some(_), _) => MissingModel::Version(numbers()),
                 (None, Some(last)) => MissingModel::NotAvailable(state(&last.status())),
                 (None, None) => MissingModel::NotAvailable("it has no version".to_owned()),
             });
@@ -257,7 +259,14 @@ impl Sources for Facts {
                 stateful: loaded.is_stateful(),
                 auto: loaded.is_auto(),
             }),
-            Err(_) => Err(MissingModel::NotAvailable(state(&found.status()))),
+            Err(_) => {
+                let status = found.status();
+                let is_retired = version.is_some() && status.state >= VersionState::Unloading;
+                // The others that serve are those to choose from.
+                let others = is_retired.then(numbers).filter(|it| !it.is_empty());
+                let gone = || MissingModel::NotAvailable(state(&status));
+                Err(others.map_or_else(gone, MissingModel::Version))
+            }
         }
     }
 

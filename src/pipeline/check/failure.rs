@@ -57,14 +57,17 @@ pub(in crate::pipeline) fn of_model(
                 "change the version, or leave it out for the default one".to_owned(),
             )
         }
-        MissingModel::NotAvailable(reason) => (
-            "model_name",
-            "not available",
-            format!("the model `{name}` is not available: {reason}"),
-            format!("the model `{name}`, which is not available: {reason}"),
-            "a model that is available".to_owned(),
-            "fix that first".to_owned(),
-        ),
+        MissingModel::NotAvailable(reason) => {
+            let asked = version.map_or_else(String::new, |it| format!("version {it} of "));
+            (
+                "model_name",
+                "not available",
+                format!("{asked}the model `{name}` is not available: {reason}"),
+                format!("{asked}the model `{name}`, which is not available: {reason}"),
+                "a model that is available".to_owned(),
+                "fix that first".to_owned(),
+            )
+        }
         MissingModel::NotLooked { reason, .. } => return Err(reason),
     };
     Ok(Failure {
@@ -200,6 +203,7 @@ mod tests {
             (None, MissingModel::Unknown(vec!["dummy".to_owned()])),
             (Some(7), MissingModel::Version(vec![1, 2])),
             (None, MissingModel::NotAvailable("LOADING".to_owned())),
+            (Some(7), MissingModel::NotAvailable("LOADING".to_owned())),
         ];
         let library = || "l".to_owned();
         let nodes = [
@@ -253,6 +257,7 @@ mod tests {
         no such model: there is no model `m`
         no such version: the model `m` has no version 7
         not available: the model `m` is not available: LOADING
+        not available: version 7 of the model `m` is not available: LOADING
         no such library: there is no library `l`
         does not open: the library `l` does not open: no such file
         not initialized: the parameter `key` has a zero byte, which no library can be given

@@ -130,6 +130,10 @@ fn versions_that_come_and_go_check_the_pipeline_again() {
     let shape = &get(&server, "/v2/models/p").json()["outputs"][0]["shape"];
     assert_eq!(*shape, json!([1, 20]));
     assert_eq!(status(&server, "pinned"), "LOADING FAILED_PRECONDITION");
+    let json = get(&server, "/v1/models/pinned").json();
+    let reason = json["model_version_status"][0]["status"]["error_message"].to_string();
+    let retired = "a version that the model `m` does not have; expected a version that it has: 2;";
+    assert!(reason.contains(retired), "{reason}");
     let expected = [
         "AVAILABLE ValidationPassed",
         "AVAILABLE_REQUIRED_REVALIDATION UsedModelChanged",
