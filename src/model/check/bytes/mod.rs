@@ -361,7 +361,7 @@ fn image_error(expected: &TensorInfo, error: ImageError) -> Error {
         ImageError::Shape(actual) => {
             let unfit = unfit_shape(expected, actual);
             match expected.shape.0.as_slice() {
-                [Dim::Any, Dim::Fixed(_), Dim::Fixed(_), Dim::Fixed(_), _] => {
+                [Dim::Any, batch, Dim::Fixed(_), Dim::Fixed(_), _] if *batch != Dim::Any => {
                     unfit.with_more(OPEN_PARTS)
                 }
                 [batch @ .., Dim::Fixed(_), Dim::Fixed(_), _] if batch.contains(&Dim::Any) => {

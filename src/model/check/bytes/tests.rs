@@ -162,6 +162,8 @@ fn each_error_of_images_has_its_text() {
         Dim::Fixed(2),
         Dim::Fixed(3),
     ];
+    let mut of_ranges = open_parts;
+    of_ranges[1] = Dim::Range(1, 4);
     let grey = [1, 2, 2, 1].map(Dim::Fixed);
     let texts = [
         refused(&images, kserve, &[1, 1], typed(&[png])),
@@ -213,6 +215,12 @@ fn each_error_of_images_has_its_text() {
             &[1],
             typed(&[png]),
         ),
+        refused(
+            &info(DataType::F32, &of_ranges, "N?HWC"),
+            kserve,
+            &[1],
+            typed(&[png]),
+        ),
         refused(&info(DataType::F32, &any, "NHWC"), kserve, &[0], typed(&[])),
     ];
     insta::assert_snapshot!(texts.join("\n"), @"
@@ -230,6 +238,7 @@ fn each_error_of_images_has_its_text() {
     Invalid input shape - Expected: (1,2,2,3); Actual: (1,224,224,3); input name: in
     Invalid input shape - Expected: (-1,2,2,3); Actual: (1,224,224,3); input name: in - images are resized where no dimension is -1: with a batch size such as 1:8
     Invalid input shape - Expected: (-1,1,2,2,3); Actual: (1,1,224,224,3); input name: in - images are resized where no dimension is -1: with a demultiply_count that is a number
+    Invalid input shape - Expected: (-1,[1~4],2,2,3); Actual: (1,1,224,224,3); input name: in - images are resized where no dimension is -1: with a demultiply_count that is a number
     Invalid input batch size - Expected: -1, and one image at least; Actual: 0; input name: in
     ");
 }
