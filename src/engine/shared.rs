@@ -11,7 +11,7 @@ use crate::{
     metrics::{RequestRecord, RunEnd},
     model::{
         Loaded, Version,
-        keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest},
+        keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest, UnclaimedStart},
         stateful::{LiveState, Selection, explain},
     },
     openvino::Work,
@@ -33,7 +33,7 @@ type Joined = Begun<Arc<Loaded>, LiveState>;
 
 /// A sequence that a start without an id has begun in the store: its epoch, and how it is given up, which happens by
 /// itself when this is dropped.
-type Unclaimed = (u64, ToItsEnd<()>);
+type Unclaimed = (u64, ToItsEnd<()>, UnclaimedStart);
 
 impl OfModel {
     /// Runs a request to a sequence that may be anywhere.
@@ -74,7 +74,7 @@ impl OfModel {
             // A request before it has ended the sequence here, and the store knows more: it may be the same request.
             let again = [SequenceRefusal::Replaced, SequenceRefusal::Unknown].contains(&refusal);
             if !again || rounds == MAX_ROUNDS {
-                if let Some((_, give_up)) = begun {
+                if let Some((_, give_up, _)) = begun {
                     give_up.await;
                 }
                 return Err(explain(refusal));
@@ -97,7 +97,7 @@ impl OfModel {
             call: call.twin(),
         };
         let version = Arc::clone(&site.version);
-        let begun = begun.map(|(epoch, give_up)| {
+        let begun = begun.map(|(epoch, give_up, _)| {
             give_up.cancel();
             epoch
         });
@@ -115,6 +115,7 @@ async fn begin(
     key: Option<String>,
     work: RequestInFlight,
 ) -> Result<(u64, Option<Unclaimed>)> {
+    let claim = keeper.claim();
     let started = keeper.start(&version, &loaded, 0, key.as_deref());
     Ok(match started.await? {
         Start::Begun(id, epoch) => {
@@ -122,7 +123,7 @@ async fn begin(
                 keeper.give_up(&version, id, epoch).await;
                 drop(work);
             };
-            (id, Some((epoch, task::to_its_end(give_up))))
+            (id, Some((epoch, task::to_its_end(give_up), claim)))
         }
         Start::Repeated(id) => (id, None),
     })

@@ -272,6 +272,14 @@ impl SequenceStore {
         on!(self, end, key, epoch, answer)
     }
 
+    /// Ends a sequence whose state is nowhere, and that could not be ended, as soon as the store can.
+    pub fn end_later(&self, key: &SequenceKey, epoch: u64) {
+        match self {
+            Self::Files(store) => store.end_later(key, epoch),
+            Self::Redis(store) => store.end_later(key, epoch),
+        }
+    }
+
     /// Counts the sequences of a model, and forgets those that have expired.
     ///
     /// # Errors

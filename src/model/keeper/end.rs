@@ -27,10 +27,12 @@ impl Keeper {
         for _ in 0..MAX_ROUNDS {
             let here = turn.state().map(|live| {
                 let stored = live.stored.as_ref();
-                stored.map(|stored| stored.epoch)
+                stored.map(|stored| (stored.epoch, stored.ahead))
             });
             let ended = match here {
-                Some(Some(epoch)) => self.store.end(&key, epoch, None).await.map_err(Error::from),
+                Some(Some((epoch, _))) => {
+                    self.store.end(&key, epoch, None).await.map_err(Error::from)
+                }
                 // It began before there was a store.
                 Some(None) => Ok(WriteOutcome::Stored),
                 None => self.end_stored(&key).await,
@@ -43,7 +45,10 @@ impl Keeper {
                 }
                 Ok(WriteOutcome::Fenced) => *turn.place() = None,
                 Err(error) => {
-                    // Whether it has ended, nobody knows: what is stored is what counts.
+                    // Whether it has ended, nobody knows: what is stored is what counts, unless it is older.
+                    if let Some(Some((epoch, true))) = here {
+                        self.store.end_later(&key, epoch);
+                    }
                     *turn.place() = None;
                     return Err(error);
                 }
@@ -55,11 +60,16 @@ impl Keeper {
     /// Takes back a start that the store has accepted, of a sequence that has no place here.
     pub(crate) async fn give_up(&self, version: &Version, id: u64, epoch: u64) {
         let model = version.model().to_owned();
-        // It expires without that.
-        drop(
-            self.store
-                .end(&SequenceKey { model, id }, epoch, None)
-                .await,
-        );
+        self.abandon(&SequenceKey { model, id }, epoch).await;
+    }
+
+    /// Ends a sequence whose state is nowhere, now or once the store answers again.
+    pub(super) async fn abandon(&self, key: &SequenceKey, epoch: u64) {
+        // One that does not answer is not waited for once more.
+        let answers = self.store.life().is_some();
+        if answers && self.store.end(key, epoch, None).await.is_ok() {
+            return;
+        }
+        self.store.end_later(key, epoch);
     }
 }

@@ -15,7 +15,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    openvino::SequenceState,
     sequence::{Bounds, SequenceCommand, SequenceControl, SequenceGuard, SequenceRefusal},
     store::{
         SequenceDurability, SequenceKey, SequenceRecord, SequenceStore, SequenceWrite,
@@ -65,6 +66,8 @@ pub(crate) struct Ownership {
     life: Option<u64>,
     /// Indicates that the state here is newer than the stored one.
     unsaved: bool,
+    /// Indicates that the request that ends the sequence has run, and the store has failed to end it.
+    ending: bool,
     /// The last answer, if its request had a key.
     answer: Option<StoredAnswer>,
     /// The keys of the requests before, and of that one.
@@ -84,6 +87,17 @@ impl LiveState {
             .is_some_and(|stored| !stored.needs_store())
     }
 
+    /// Keeps the answer to the request that ends the sequence until the store has it, if the stored state is older; the state
+    /// is of no use any more. Returns whether it is so.
+    fn keep_end(&mut self) -> bool {
+        let Some(stored) = self.stored.as_mut().filter(|stored| stored.ahead) else {
+            return false;
+        };
+        stored.ending = true;
+        self.state = SequenceState::default();
+        true
+    }
+
     /// Returns whether the store cannot do without this server.
     fn needs_store(&self) -> bool {
         self.stored
@@ -101,6 +115,18 @@ pub struct Keeper {
     idle: Option<Duration>,
     /// Indicates that sequences have lately moved between servers, so that what is here is likely to be old.
     hops: AtomicBool,
+    /// Number of starts without id that the store has accepted, or may have, and that have no turn yet.
+    unclaimed: AtomicUsize,
+}
+
+/// A start without id, until it has its turn.
+#[derive(Debug)]
+pub(crate) struct UnclaimedStart(Arc<Keeper>);
+
+impl Drop for UnclaimedStart {
+    fn drop(&mut self) {
+        self.0.unclaimed.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Outcome of an attempt to have the state of a sequence here.
@@ -109,6 +135,8 @@ enum Owned {
     Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
+    /// There is no such sequence.
+    Unknown,
 }
 
 impl Keeper {
@@ -124,7 +152,14 @@ impl Keeper {
             durability,
             idle: scan.map(|period| 2 * period),
             hops: AtomicBool::new(false),
+            unclaimed: AtomicUsize::new(0),
         })
+    }
+
+    /// Counts a start without id until it has its turn: before that, nothing here says that its sequence is in use.
+    pub(crate) fn claim(self: &Arc<Self>) -> UnclaimedStart {
+        self.unclaimed.fetch_add(1, Ordering::SeqCst);
+        UnclaimedStart(Arc::clone(self))
     }
 
     /// Returns whether nobody can have taken a sequence since its record was said to be ahead.
@@ -164,10 +199,11 @@ impl Keeper {
             epoch = dropped.and_then(|live| Some(live.stored?.epoch));
         }
         for _ in 0..MAX_ROUNDS {
+            self.finish(turn).await?;
             if turn.state().is_none() {
                 let record = match self.take(&key).await? {
                     Ok(record) => record,
-                    Err(answer) => return Ok(Owned::Ended(answer)),
+                    Err(gone) => return Ok(gone),
                 };
                 since = record.since;
                 if let Some(epoch) = epoch.take() {
@@ -189,6 +225,7 @@ impl Keeper {
                         ahead: false,
                         life: None,
                         unsaved: false,
+                        ending: false,
                         recent: RecentKeys::of_record(&record.recent, record.answer.as_ref()),
                         answer: record.answer,
                     })),
@@ -228,17 +265,34 @@ impl Keeper {
         Err(step::overtaken(key.id))
     }
 
-    /// Takes a sequence over, or returns the last answer of one that is over.
+    /// Ends a sequence in the store whose last request has run here, while the store failed.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such sequence, it is lost or held by another server, or the store fails.
-    async fn take(&self, key: &SequenceKey) -> Result<Result<SequenceRecord, StoredAnswer>> {
+    /// Fails if the store does again.
+    async fn finish(&self, turn: &mut ModelTurn) -> Result<()> {
+        let stored = turn.place().as_mut().and_then(|live| live.stored.as_mut());
+        let Some(stored) = stored.filter(|stored| stored.ending) else {
+            return Ok(());
+        };
+        let answer = stored.answer.as_ref();
+        // If it is another's by now, or over, that is what counts.
+        self.store.end(&stored.key, stored.epoch, answer).await?;
+        *turn.place() = None;
+        Ok(())
+    }
+
+    /// Takes a sequence over, or returns why there is nothing to take.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is lost or held by another server, or the store fails.
+    async fn take(&self, key: &SequenceKey) -> Result<Result<SequenceRecord, Owned>> {
         let taken = self.store.take(key).await;
         match taken.map_err(|error| self.not_taken(error, key))? {
             TakenSequence::Taken(record) => Ok(Ok(record)),
-            TakenSequence::Ended(answer) => Ok(Err(answer)),
-            TakenSequence::Unknown => Err(unknown()),
+            TakenSequence::Ended(answer) => Ok(Err(Owned::Ended(answer))),
+            TakenSequence::Unknown => Ok(Err(Owned::Unknown)),
             TakenSequence::Lost => {
                 self.warn_of_loss(key);
                 Err(unknown().with_more(LOST))
@@ -280,6 +334,7 @@ impl Keeper {
     ///
     /// Fails if the store does; the state is kept then.
     async fn save(&self, turn: &mut ModelTurn) -> Result<()> {
+        self.finish(turn).await?;
         let file = match turn.state().is_some_and(LiveState::is_unsaved) {
             true => Some(encode(turn).await?),
             false => None,
@@ -403,14 +458,17 @@ impl Keeper {
 
     /// Lets another server have a sequence.
     async fn hand_over(&self, key: SequenceKey, versions: Vec<Arc<Version>>) -> SequenceKey {
-        let mut here = versions
-            .iter()
-            .filter(|version| version.model() == key.model);
-        if here.any(|version| version.sequences().instance(key.id).is_some()) {
+        let is_here = || {
+            let mut of_model = versions.iter().filter(|it| it.model() == key.model);
+            of_model.any(|version| version.sequences().instance(key.id).is_some())
+        };
+        if is_here() {
             self.save_all(&versions, Some(&key)).await;
-        } else {
-            // A request began it and left, or its state was dropped: what is stored is all that there is.
-            drop(self.store.take(&key).await);
+        } else if let SequenceStore::Redis(store) = &self.store {
+            // A request began it and left, or its state was dropped: what is stored is all that there is. Those who wait
+            // ask again.
+            let is_in_use = || self.unclaimed.load(Ordering::SeqCst) > 0 || is_here();
+            drop(store.let_go(&key, is_in_use).await);
         }
         key
     }
@@ -455,7 +513,7 @@ impl Keeper {
             .collect();
         async move {
             for (key, epoch) in newer {
-                drop(self.store.end(&key, epoch, None).await);
+                self.abandon(&key, epoch).await;
             }
         }
     }
@@ -523,11 +581,7 @@ async fn encode(turn: &mut ModelTurn) -> Result<Bytes> {
     file.map(Bytes::from)
 }
 
-fn restore(
-    file: &Bytes,
-    loaded: &Loaded,
-    next_step: &str,
-) -> Result<crate::openvino::SequenceState> {
+fn restore(file: &Bytes, loaded: &Loaded, next_step: &str) -> Result<SequenceState> {
     let snapshot = Snapshot::decode(file).map_err(|error| damaged(error, next_step))?;
     // Versions of a model may go on with each other's sequences if they are the same model.
     let model = snapshot.model.clone();

@@ -69,6 +69,16 @@ pub(crate) enum Start {
     Repeated(u64),
 }
 
+/// Outcome of the preparation of a step.
+enum Prepared {
+    /// The state is here, and the step runs.
+    Runs,
+    /// The request was there before: its answer.
+    Answered(TensorMap),
+    /// The sequence of the start that the request repeats has gone meanwhile.
+    Gone,
+}
+
 /// Outcome of a run.
 enum Ran {
     Answered(TensorMap, RunEnd),
@@ -119,7 +129,7 @@ impl Keeper {
                 Self::make_room(version, turn.instance());
                 Ok(())
             }
-            Owned::Ended(_) => Err(unknown()),
+            Owned::Ended(_) | Owned::Unknown => Err(unknown()),
         }
     }
 
@@ -136,6 +146,7 @@ impl Keeper {
     ) -> Result<()> {
         let loaded = Arc::clone(turn.instance());
         let exists = || explain(SequenceRefusal::Exists);
+        self.finish(&mut turn).await?;
         let is_here = turn.state().is_some();
         let started = self.start_in_turn(&version, &loaded, turn.id(), None, is_here);
         let Start::Begun(id, epoch) = started.await? else {
@@ -150,7 +161,13 @@ impl Keeper {
             stored,
             place,
         });
-        self.save(&mut turn).await?;
+        if let Err(error) = self.save(&mut turn).await {
+            // What cannot be stored has not begun, so that it may be sent again.
+            if let Some(stored) = turn.place().take().and_then(|live| live.stored) {
+                self.abandon(&stored.key, stored.epoch).await;
+            }
+            return Err(error);
+        }
         turn.state().ok_or_else(exists)?;
         drop(turn.ended(true));
         Ok(())
@@ -166,6 +183,7 @@ impl Keeper {
             ahead: self.durability != SequenceDurability::Step,
             life: self.store.life(),
             unsaved: false,
+            ending: false,
             answer: None,
             recent: RecentKeys::default(),
         }
@@ -201,8 +219,10 @@ impl SharedStep {
     pub(crate) async fn run(mut self) -> Result<(TensorMap, u64, RunEnd)> {
         let id = self.turn.id();
         for _ in 0..MAX_ROUNDS {
-            if let Some(outputs) = self.prepare().await? {
-                return Ok((outputs, id, Instant::now().into()));
+            match self.prepare().await? {
+                Prepared::Runs => {}
+                Prepared::Answered(outputs) => return Ok((outputs, id, Instant::now().into())),
+                Prepared::Gone => continue,
             }
             match self.infer().await? {
                 Ran::Answered(outputs, ended) => return Ok((outputs, id, ended)),
@@ -223,9 +243,11 @@ impl SharedStep {
         answer.is_some_and(|answer| Some(&answer.key) == self.request.key.as_ref())
     }
 
-    /// Has the state here. Returns the answer if the request was there before.
-    async fn prepare(&mut self) -> Result<Option<TensorMap>> {
+    /// Has the state here, unless the request was there before.
+    async fn prepare(&mut self) -> Result<Prepared> {
         if self.starts {
+            let keeper = Arc::clone(&self.keeper);
+            keeper.finish(&mut self.turn).await?;
             let started = match self.begun.take() {
                 Some(epoch) => Start::Begun(self.turn.id(), epoch),
                 None => {
@@ -253,7 +275,7 @@ impl SharedStep {
                     place: self.request.place.take(),
                     ..LiveState::default()
                 });
-                return Ok(None);
+                return Ok(Prepared::Runs);
             }
             // What is here is of another sequence, or of this one.
         }
@@ -264,15 +286,21 @@ impl SharedStep {
         let runs = |stored: &Ownership| !self.starts && !stored.answer.as_ref().is_some_and(known);
         let (keeper, version) = (&self.keeper, &self.version);
         let owned = keeper.own(&mut self.turn, version, true, runs).await?;
-        Keeper::make_room(&self.version, self.turn.instance());
+        if !matches!(owned, Owned::Unknown) {
+            Keeper::make_room(&self.version, self.turn.instance());
+        }
         if let (Some(live), Some(client)) = (self.turn.place(), &self.request.client) {
             live.place.get_or_insert_with(|| client.moved_sequence());
         }
         match owned {
-            Owned::Ended(answer) if known(&answer) => answer::decode(answer.outputs).map(Some),
+            Owned::Ended(answer) if known(&answer) => {
+                answer::decode(answer.outputs).map(Prepared::Answered)
+            }
             // The sequence of the start that it repeats is over.
             Owned::Ended(_) if self.starts => Err(late(self.turn.id())),
-            Owned::Ended(_) => Err(unknown()),
+            // That start has come to nothing, as its server has found out meanwhile.
+            Owned::Unknown if self.starts => Ok(Prepared::Gone),
+            Owned::Ended(_) | Owned::Unknown => Err(unknown()),
             Owned::Here(since) => {
                 let stored = self.turn.state().and_then(|live| live.stored.as_ref());
                 let answer = stored.and_then(|stored| stored.answer.as_ref());
@@ -281,12 +309,12 @@ impl SharedStep {
                         || stored.is_some_and(|stored| stored.recent.contains(key))
                 };
                 match answer.filter(|answer| known(answer)) {
-                    Some(answer) => answer::decode(answer.outputs.clone()).map(Some),
+                    Some(answer) => answer::decode(answer.outputs.clone()).map(Prepared::Answered),
                     // The start that it repeats has been followed by other steps.
                     None if self.starts => Err(explain(SequenceRefusal::Exists)),
                     // Its client, which awaits each answer, has sent it again elsewhere and gone on.
                     None if key.is_some_and(is_old) => Err(late(self.turn.id())),
-                    None => Ok(None),
+                    None => Ok(Prepared::Runs),
                 }
             }
         }
@@ -394,8 +422,12 @@ impl SharedStep {
             return Ok(written.unwrap_or(WriteOutcome::Stored));
         };
         if outcome.is_err() {
-            // Whether it is stored, nobody knows: what is stored is what counts.
-            *self.turn.place() = None;
+            let ends = self.ends;
+            let place = self.turn.place();
+            // Whether it is stored, nobody knows: what is stored is what counts. Unless nobody could go on with that.
+            if !ends || !place.as_mut().is_some_and(LiveState::keep_end) {
+                *place = None;
+            }
         }
         Ok(outcome?)
     }
@@ -409,7 +441,7 @@ impl SharedStep {
             return error;
         }
         if let Some(stored) = self.turn.place().take().and_then(|live| live.stored) {
-            drop(self.keeper.store.end(&stored.key, stored.epoch, None).await);
+            self.keeper.abandon(&stored.key, stored.epoch).await;
         }
         if broke_off {
             self.turn.run();

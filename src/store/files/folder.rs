@@ -154,23 +154,26 @@ impl RecordFolder {
     pub(super) fn take(&self, key: &SequenceKey, now: u64) -> Result<TakenSequence, StoreError> {
         self.expire(&key.model, now);
         let _busy = self.busy(key.id);
-        match self.phase(key) {
+        let known = self.index().get(key).map(|entry| (entry.phase, entry.step));
+        let step = match known {
             None => return Ok(TakenSequence::Unknown),
-            Some(RecordPhase::Ahead) => {
+            Some((RecordPhase::Ahead, _)) => {
                 return Ok(TakenSequence::Held("this server".to_owned()));
             }
-            Some(RecordPhase::Begun) => {
+            Some((RecordPhase::Begun, _)) => {
                 self.forget(key)?;
                 return Ok(TakenSequence::Unknown);
             }
-            Some(_) => {}
-        }
+            Some((_, step)) => step,
+        };
         let Some(mut file) = self.record(key)? else {
             self.forget(key)?;
             return Ok(TakenSequence::Unknown);
         };
         let answer = file.header.take_answer();
-        if file.header.ahead {
+        // Of a step before, if somebody has put an older file in its place.
+        let is_old = !file.header.ended && file.header.step < step;
+        if file.header.ahead || is_old {
             self.forget(key)?;
             return Ok(TakenSequence::Lost);
         }
@@ -238,6 +241,11 @@ impl RecordFolder {
         if entry.is_some_and(|entry| entry.phase == RecordPhase::Begun) {
             index.remove(key);
         }
+    }
+
+    /// Has a sequence be one that nobody can go on with if its owner, with this epoch, was ahead; touches no file.
+    pub(super) fn lose(&self, key: &SequenceKey, epoch: u64) {
+        self.index().lose(key, epoch);
     }
 
     pub(super) fn end(
@@ -335,7 +343,12 @@ impl RecordFolder {
             return Err(io::ErrorKind::InvalidFilename.into());
         };
         match DirBuilder::new().mode(0o700).create(folder) {
-            Ok(()) => self.sync(&self.path)?,
+            Ok(()) => {
+                // In another folder, as that below a mount that has gone, nobody would find it, or somebody else as well.
+                self.find_lock()
+                    .inspect_err(|_| drop(fs::remove_dir(folder)))?;
+                self.sync(&self.path)?;
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -373,15 +386,19 @@ impl RecordFolder {
 
     /// Fails if the folder is away, as when it is no longer mounted: then nothing is known of its files.
     fn validate_folder(&self) -> Result<(), StoreError> {
-        let place = self.path.join(LOCK);
-        let there = fs::metadata(&place).map_err(|error| failed("read", &place, error))?;
-        let own = self.lock.metadata();
-        let own = own.map_err(|error| failed("read", &place, error))?;
+        let found = self.find_lock();
+        found.map_err(|error| failed("read", &self.path.join(LOCK), error))
+    }
+
+    /// Finds the file that the server holds a lock on.
+    fn find_lock(&self) -> io::Result<()> {
+        let there = fs::metadata(self.path.join(LOCK))?;
+        let own = self.lock.metadata()?;
         if (there.dev(), there.ino()) == (own.dev(), own.ino()) {
             return Ok(());
         }
-        let other = io::Error::new(io::ErrorKind::NotFound, "the folder is another one now");
-        Err(failed("read", &place, other))
+        let other = "the folder is another one now";
+        Err(io::Error::new(io::ErrorKind::NotFound, other))
     }
 
     /// Deletes a file, if there is one, and then forgets the record.

@@ -44,7 +44,7 @@ pub(super) struct RecordEntry {
     epoch: u64,
     pub(super) phase: RecordPhase,
     /// Number of steps behind the state.
-    step: u64,
+    pub(super) step: u64,
     pub(super) idle: Option<u64>,
     /// Never, if it is the largest number.
     pub(super) expires: u64,
@@ -200,6 +200,15 @@ impl RecordIndex {
     pub(super) fn remove(&mut self, key: &SequenceKey) {
         if let Some(of) = self.models.get_mut(&key.model) {
             of.remove(key.id);
+        }
+    }
+
+    /// Has a record whose owner has this epoch, and was ahead, be one that nobody can go on with.
+    pub(super) fn lose(&mut self, key: &SequenceKey, epoch: u64) {
+        let entry = self.owned(key, epoch);
+        if let Some(mut entry) = entry.filter(|entry| entry.phase == RecordPhase::Ahead) {
+            entry.phase = RecordPhase::Lost;
+            self.put(key.clone(), entry);
         }
     }
 

@@ -161,6 +161,11 @@ impl FileStore {
         ended.inspect_err(|_| self.folder.give_up(key, epoch))
     }
 
+    /// Lets others begin with the id of a sequence whose state is nowhere, and whose file stays for now.
+    pub(super) fn end_later(&self, key: &SequenceKey, epoch: u64) {
+        self.folder.lose(key, epoch);
+    }
+
     /// Deletes the record of a sequence that is damaged, and returns how; any other stays as it is. `damage` looks at the
     /// state of one that can be read.
     ///

@@ -24,8 +24,15 @@ use super::super::{StoreError, address::RedisAddress};
 /// The longest time of one attempt.
 pub(super) const MAX_ATTEMPT_TIME: Duration = Duration::from_secs(1);
 
+/// The longest time to connect. Of a cluster it takes as long as an attempt to give up nodes that do not answer, and those
+/// behind them come after that.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(3);
+
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Time between two warnings of scripts that are refused.
+const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Connections where writes are waited for, since such a wait holds up what comes behind it.
 const WAITING_CONNECTIONS: usize = 8;
@@ -114,13 +121,15 @@ enum Dial {
 /// The way to the store.
 pub(super) struct Link {
     dial: Dial,
-    /// For messages, which any node of a cluster passes on.
-    listener: Client,
+    /// For messages, which any node of a cluster passes on: those that are named, of which some may be gone.
+    listeners: Vec<Client>,
     address: RedisAddress,
     limit: Duration,
     places: Vec<Place>,
     /// The clock of the store: a time of it in milliseconds, and when that was.
     clock: Mutex<(u64, Instant)>,
+    /// Time of the last warning of a script that is refused.
+    warned: Mutex<Option<Instant>>,
 }
 
 /// A message to the store.
@@ -148,22 +157,22 @@ impl Link {
             address: address.to_string(),
             reason: error.to_string(),
         };
-        let mut servers = address.servers().peekable();
-        let first = servers.peek().cloned().into_iter().next();
-        let listener = first.map(Client::open).transpose().map_err(refused)?;
-        let listener = listener.ok_or_else(|| StoreError::Refused {
+        let listeners = address.servers().map(Client::open);
+        let listeners: Vec<_> = listeners.collect::<RedisResult<_>>().map_err(refused)?;
+        let first = listeners.first().ok_or_else(|| StoreError::Refused {
             address: address.to_string(),
             reason: "no server is named".to_owned(),
         })?;
         let dial = if address.is_cluster {
-            let cluster = ClusterClientBuilder::new(servers).connection_timeout(MAX_ATTEMPT_TIME);
+            let cluster = ClusterClientBuilder::new(address.servers());
+            let cluster = cluster.connection_timeout(MAX_ATTEMPT_TIME);
             let cluster = cluster
                 .response_timeout(MAX_ATTEMPT_TIME)
                 .retries(3)
                 .build();
             Dial::Cluster(Box::new(cluster.map_err(refused)?))
         } else {
-            Dial::Single(Box::new(listener.clone()))
+            Dial::Single(Box::new(first.clone()))
         };
         let connections = match (address.wait, address.is_cluster) {
             (1.., false) => WAITING_CONNECTIONS,
@@ -175,11 +184,12 @@ impl Link {
         };
         Ok(Self {
             dial,
-            listener,
+            listeners,
             address: address.clone(),
             limit,
             places: (0..connections).map(|_| place()).collect(),
             clock: Mutex::new((0, Instant::now())),
+            warned: Mutex::default(),
         })
     }
 
@@ -189,13 +199,26 @@ impl Link {
 
     /// Calls a script. Returns whether an attempt before may have got through as well.
     pub(super) async fn call(&self, call: &Call) -> Result<(ScriptAnswer, bool), StoreError> {
-        let (answer, repeated) = self.attempts(&Job::Script(call)).await?;
+        let called = self.attempts(&Job::Script(call)).await;
+        let (answer, repeated) = called.inspect_err(|error| self.warn_of_refusal(error))?;
         let garbage = |error: &dyn std::fmt::Display| StoreError::Garbage {
             address: self.address.to_string(),
             reason: error.to_string(),
         };
         let answer = ScriptAnswer::of(answer).map_err(|error| garbage(&error))?;
         Ok((answer, repeated))
+    }
+
+    /// Warns of a script that the store refuses, now and then: nothing else says why requests fail.
+    fn warn_of_refusal(&self, error: &StoreError) {
+        if !matches!(error, StoreError::Refused { .. } | StoreError::Full { .. }) {
+            return;
+        }
+        let mut warned = self.warned.lock();
+        if warned.is_none_or(|at| at.elapsed() > WARNING_PERIOD) {
+            *warned = Some(Instant::now());
+            tracing::warn!("sequence store: {error}");
+        }
     }
 
     /// Calls a script once; `repeated` marks an attempt after others, which may have got through.
@@ -329,14 +352,28 @@ impl Link {
         time.saturating_add(u64::try_from(at.elapsed().as_millis()).unwrap_or(0))
     }
 
-    /// Listens to a channel until the connection breaks.
+    /// Listens to a channel until the connection breaks. Each `round` asks another one of the servers that are named.
     pub(super) async fn subscribe(
         &self,
         channel: &str,
+        round: usize,
     ) -> RedisResult<impl Stream<Item = Msg> + use<>> {
-        let mut listener = self.listener.get_async_pubsub().await?;
-        listener.subscribe(channel).await?;
-        Ok(listener.into_on_message().boxed())
+        let listener = &self.listeners[round % self.listeners.len()];
+        within(MAX_CONNECT_TIME, async {
+            let mut listener = listener.get_async_pubsub().await?;
+            listener.subscribe(channel).await?;
+            Ok(listener.into_on_message().boxed())
+        })
+        .await
+    }
+
+    /// Warns that the store does not let this server listen.
+    pub(super) fn warn_of_channel(&self, channels: &str, error: &RedisError) {
+        tracing::warn!(
+            "sequence store {}: other servers cannot ask this one for states that are not stored yet, since its user may not \
+             use their channels; allow it those of {channels}: {error}",
+            self.address
+        );
     }
 
     pub(super) fn garbage(&self, answer: &ScriptAnswer) -> StoreError {
@@ -353,16 +390,9 @@ impl Link {
         let place = &self.places[rand::random_range(0..self.places.len())];
         let mut repeated = false;
         loop {
-            let attempt = async {
-                match job {
-                    Job::Script(call) => self.try_script(place, call, repeated).await,
-                    Job::Command(command) => self.try_command(place, command).await,
-                }
-            };
-            let error = match tokio::time::timeout(MAX_ATTEMPT_TIME, attempt).await {
-                Ok(Ok(done)) => return Ok((done, repeated)),
-                Ok(Err(error)) => error,
-                Err(_) => (ErrorKind::Io, "no answer in time").into(),
+            let error = match self.attempt(place, job, repeated, asked).await {
+                Ok(done) => return Ok((done, repeated)),
+                Err(error) => error,
             };
             repeated = true;
             let address = || self.address.to_string();
@@ -400,6 +430,26 @@ impl Link {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Makes one attempt, on a connection that is made for it if there is none.
+    async fn attempt(
+        &self,
+        place: &Place,
+        job: &Job<'_>,
+        repeated: bool,
+        asked: Instant,
+    ) -> RedisResult<Value> {
+        within(MAX_CONNECT_TIME, self.connected(place)).await?;
+        // To connect is no part of it: else one that takes longer than what is left would never be made.
+        let rest = self.limit.saturating_sub(asked.elapsed()).max(PAUSE);
+        within(rest.min(MAX_ATTEMPT_TIME), async {
+            match job {
+                Job::Script(call) => self.try_script(place, call, repeated).await,
+                Job::Command(command) => self.try_command(place, command).await,
+            }
+        })
+        .await
     }
 
     async fn connected(&self, place: &Place) -> RedisResult<Connected> {
@@ -442,6 +492,12 @@ impl Place {
     fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Connected>> {
         self.connected.lock()
     }
+}
+
+/// Does work that talks to a server, for so long at most.
+async fn within<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let done = tokio::time::timeout(time, work).await;
+    done.unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into()))
 }
 
 /// Reads the clock of a server, in milliseconds; 0 if it does not report one.
@@ -530,6 +586,10 @@ impl Remedy {
         match (error.kind(), error.code()) {
             (_, Some("OOM" | "MISCONF")) => Self::MakeRoom,
             (_, Some("WRONGTYPE")) => Self::Repair,
+            // Too few replicas for now, and a script of somebody else that takes long.
+            (_, Some("NOREPLICAS" | "BUSY")) => Self::Wait,
+            // It has become a replica during the wait for others.
+            (_, Some("UNBLOCKED")) => Self::Reconnect,
             (ErrorKind::UnexpectedReturnType, _) => Self::Repair,
             (ErrorKind::Parse, _) => Self::Foreign,
             (ErrorKind::AuthenticationFailed, _) => Self::None,
@@ -559,7 +619,21 @@ impl Remedy {
 mod tests {
     use std::collections::HashMap;
 
-    use super::losses;
+    use super::{Remedy, losses};
+
+    #[test]
+    fn what_passes_is_waited_for() {
+        let of = |code: &str| Remedy::of(&redis::make_extension_error(code.to_owned(), None));
+        for (code, is_expected) in [
+            ("NOREPLICAS", matches!(of("NOREPLICAS"), Remedy::Wait)),
+            ("BUSY", matches!(of("BUSY"), Remedy::Wait)),
+            ("UNBLOCKED", matches!(of("UNBLOCKED"), Remedy::Reconnect)),
+            ("OOM", matches!(of("OOM"), Remedy::MakeRoom)),
+            ("NOAUTH", matches!(of("NOAUTH"), Remedy::None)),
+        ] {
+            assert!(is_expected, "{code}");
+        }
+    }
 
     #[test]
     fn settings_that_lose_sequences_are_reported() {

@@ -17,6 +17,7 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzz;
 mod link;
+mod undo;
 
 use std::{
     sync::{
@@ -33,7 +34,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use redis::{Cmd, Script};
 use tokio::sync::mpsc;
 
-use self::link::{Call, Link, MAX_ATTEMPT_TIME, ScriptAnswer};
+use self::{
+    link::{Call, Link, MAX_ATTEMPT_TIME, ScriptAnswer},
+    undo::{FailedCall, FailedCalls},
+};
 use super::{
     NewSequence, OwnedSequence, SequenceKey, SequenceRecord, SequenceWrite, StartedSequence,
     StoreError, StoredAnswer, StoredCount, StoredSequence, TakenSequence, WriteOutcome,
@@ -72,14 +76,15 @@ script!(END, "end.lua");
 script!(COUNT, "count.lua");
 script!(LIST, "list.lua");
 script!(EPOCHS, "epochs.lua");
+script!(UNDO, "undo.lua");
 
 /// A store in Redis.
 #[derive(Debug)]
 pub struct RedisStore {
     server: Arc<Server>,
     wanted: Mutex<Option<mpsc::Receiver<SequenceKey>>>,
-    /// Tasks that announce that this server lives, and that listen to others, until it is closed.
-    tasks: Mutex<Option<[Task<()>; 2]>>,
+    /// Tasks that announce that this server lives, that listen to others, and that tidy up, until it is closed.
+    tasks: Mutex<Option<[Task<()>; 3]>>,
 }
 
 /// This server among those that share the store.
@@ -93,6 +98,8 @@ struct Server {
     /// Number of times that the store did not know, or no longer knew, that it lives.
     lives: AtomicU64,
     since: Instant,
+    /// Calls to be undone, or to be done.
+    failed: FailedCalls,
 }
 
 impl RedisStore {
@@ -110,16 +117,18 @@ impl RedisStore {
             sure: AtomicU64::new(0),
             lives: AtomicU64::new(0),
             since: Instant::now(),
+            failed: FailedCalls::default(),
         });
         server.live().await?;
         server.link.warn_of_losses().await;
         let (wanted, receiver) = mpsc::channel(WANTED);
-        let (living, listening) = (Arc::clone(&server), Arc::clone(&server));
+        let [living, listening, tidying] = [(); 3].map(|()| Arc::clone(&server));
         Ok(Self {
             wanted: Mutex::new(Some(receiver)),
             tasks: Mutex::new(Some([
                 Task::spawn(async move { living.keep_alive().await }),
                 Task::spawn(async move { listening.listen(&wanted).await }),
+                Task::spawn(async move { tidying.tidy().await }),
             ])),
             server,
         })
@@ -127,6 +136,8 @@ impl RedisStore {
 
     pub(super) async fn start(&self, new: NewSequence<'_>) -> Result<StartedSequence, StoreError> {
         let server = &self.server;
+        // What one before has begun without having heard of it is in the way.
+        server.undo_failed_of(&new).await?;
         let base = server.base(new.model);
         let mut call = Call::new(&START);
         call.key(&base).key(&format!("{base}live"));
@@ -136,9 +147,14 @@ impl RedisStore {
         let ahead = if new.ahead { "1" } else { "s" };
         call.arg(new.limit).arg(ahead).arg(milliseconds(new.idle));
         // One attempt that follows another, whose answer was lost, begins no other sequence.
-        call.arg(format!("{:016x}", rand::random::<u64>()));
+        let token = format!("{:016x}", rand::random::<u64>());
+        call.arg(&token);
         call.arg(milliseconds(Some(server.link.limit() + MAX_ATTEMPT_TIME)));
-        let (answer, _) = server.link.call(&call).await?;
+        let called = server.link.call(&call).await;
+        if called.is_err() {
+            server.failed.add(FailedCall::start(&new, token));
+        }
+        let (answer, _) = called?;
         started(&answer).ok_or_else(|| server.link.garbage(&answer))
     }
 
@@ -167,9 +183,8 @@ impl RedisStore {
     /// Removes a sequence that is lost with its owner, which is another server and gone; returns whether there was one.
     pub(crate) async fn discard_lost(&self, key: &SequenceKey) -> Result<bool, StoreError> {
         let server = &self.server;
-        let record = format!("{}s:{}", server.base(&key.model), key.id);
         let mut command = redis::cmd("HMGET");
-        command.arg(record).arg("o").arg("a");
+        command.arg(server.record(key)).arg("o").arg("a");
         let found = server.link.command(command).await?;
         let Ok((Some(owner), Some(ahead))) =
             redis::from_redis_value::<(Option<String>, Option<String>)>(found)
@@ -207,17 +222,43 @@ impl RedisStore {
         epoch: u64,
         answer: Option<&StoredAnswer>,
     ) -> Result<WriteOutcome, StoreError> {
-        let mut call = self.server.call(&END, key);
-        call.arg(epoch).answer(answer);
-        call.arg(milliseconds(Some(MAX_ENDED_TIME)));
-        let (answer, repeated) = self.server.link.call(&call).await?;
+        let server = &self.server;
+        let (answer, repeated) = server.end(key, epoch, answer).await?;
         match answer.word() {
             "stored" => Ok(WriteOutcome::Stored),
             // The attempt before may have got through.
             "unknown" if repeated => Ok(WriteOutcome::Stored),
             "unknown" | "fenced" => Ok(WriteOutcome::Fenced),
-            _ => Err(self.server.link.garbage(&answer)),
+            _ => Err(server.link.garbage(&answer)),
         }
+    }
+
+    /// Ends a sequence whose state is nowhere, once the store answers again.
+    pub(super) fn end_later(&self, key: &SequenceKey, epoch: u64) {
+        self.server.failed.add(FailedCall::end(key, epoch));
+    }
+
+    /// Ends a sequence that this server owns in vain, since the newest state is nowhere, unless it `is_in_use` here by now.
+    pub(crate) async fn let_go(
+        &self,
+        key: &SequenceKey,
+        is_in_use: impl FnOnce() -> bool,
+    ) -> Result<(), StoreError> {
+        let server = &self.server;
+        let mut command = redis::cmd("HMGET");
+        command.arg(server.record(key)).arg("o").arg("a").arg("e");
+        let found = server.link.command(command).await?;
+        let found: (Option<String>, Option<String>, Option<u64>) =
+            redis::from_redis_value(found).unwrap_or_default();
+        if let (Some(owner), Some(ahead), Some(epoch)) = found
+            && owner == server.name
+            && ahead != "0"
+            && !is_in_use()
+        {
+            // One that has begun since has another epoch.
+            server.end(key, epoch, None).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn count(&self, model: &str) -> Result<StoredCount, StoreError> {
@@ -277,6 +318,7 @@ impl RedisStore {
         let key = self.server.alive(&self.server.name);
         // It is over in a few seconds without that.
         drop(self.server.link.command(Cmd::del(key)).await);
+        self.server.undo_failed().await;
     }
 }
 
@@ -285,6 +327,11 @@ impl Server {
     fn base(&self, model: &str) -> String {
         let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
         format!("{}:{{{model}}}:", self.prefix)
+    }
+
+    /// Returns the key of a record.
+    fn record(&self, key: &SequenceKey) -> String {
+        format!("{}s:{}", self.base(&key.model), key.id)
     }
 
     fn alive(&self, name: &str) -> String {
@@ -300,7 +347,7 @@ impl Server {
         let base = self.base(&key.model);
         let mut call = Call::new(script);
         call.key(&base);
-        call.key(&format!("{base}s:{}", key.id));
+        call.key(&self.record(key));
         call.key(&format!("{base}live"));
         if std::ptr::eq(script, &raw const *TAKE) {
             call.arg(&self.name);
@@ -327,6 +374,18 @@ impl Server {
         call.arg(gone.unwrap_or_default());
         let (answer, _) = self.link.call(&call).await?;
         taken(&answer).ok_or_else(|| self.link.garbage(&answer))
+    }
+
+    async fn end(
+        &self,
+        key: &SequenceKey,
+        epoch: u64,
+        answer: Option<&StoredAnswer>,
+    ) -> Result<(ScriptAnswer, bool), StoreError> {
+        let mut call = self.call(&END, key);
+        call.arg(epoch).answer(answer);
+        call.arg(milliseconds(Some(MAX_ENDED_TIME)));
+        self.link.call(&call).await
     }
 
     /// Asks another server for a sequence. Returns whether it lives.
@@ -382,6 +441,19 @@ impl Server {
         }
     }
 
+    /// Does from time to time what may take longer than others are sure of this server.
+    async fn tidy(&self) {
+        let mut ticks = tokio::time::interval(LEASE / 4);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.life().is_some() {
+                self.send_sign().await;
+                self.undo_failed().await;
+            }
+        }
+    }
+
     fn life(&self) -> Option<u64> {
         let life = self.lives.load(Ordering::Acquire);
         let is_sure =
@@ -391,18 +463,39 @@ impl Server {
 
     /// Passes on what other servers want, for as long as there is somebody to take it.
     async fn listen(&self, wanted: &mpsc::Sender<SequenceKey>) {
-        while !wanted.is_closed() {
-            if let Ok(mut messages) = self.link.subscribe(&self.channel(&self.name)).await {
-                while let Some(message) = messages.next().await {
-                    let text = message.get_payload::<String>().unwrap_or_default();
-                    if let Some(key) = self::wanted(&text) {
-                        // They ask again.
-                        drop(wanted.try_send(key));
+        let mut is_refused = false;
+        for round in 0.. {
+            if wanted.is_closed() {
+                return;
+            }
+            match self.link.subscribe(&self.channel(&self.name), round).await {
+                Ok(mut messages) => {
+                    is_refused = false;
+                    // Its own message comes in between, so that silence is that of a machine that is gone.
+                    while let Ok(Some(message)) = tokio::time::timeout(LEASE, messages.next()).await
+                    {
+                        let text = message.get_payload::<String>().unwrap_or_default();
+                        if let Some(key) = self::wanted(&text) {
+                            // They ask again.
+                            drop(wanted.try_send(key));
+                        }
                     }
                 }
+                Err(error) if error.code() == Some("NOPERM") && !is_refused => {
+                    is_refused = true;
+                    self.link.warn_of_channel(&self.channel("*"), &error);
+                }
+                // One that cannot be reached is reported by what needs it.
+                Err(_) => {}
             }
             tokio::time::sleep(PAUSES.1).await;
         }
+    }
+
+    /// Sends an empty message to its own channel, as a sign that messages still come.
+    async fn send_sign(&self) {
+        let sign = Cmd::publish(self.channel(&self.name), "");
+        drop(self.link.command(sign).await);
     }
 }
 

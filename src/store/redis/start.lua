@@ -18,6 +18,9 @@ if id ~= '0' then
   -- Nobody can go on with it, unless it is over, so that it makes room.
   local lost = found[1] and not found[2] and stale(found[7], found[8], found[9])
   if again and not lost then
+    if chosen and key == '' then
+      redis.call('PEXPIRE', base .. 't:' .. token, attempts)
+    end
     return { 'begun', id, found[1] }
   end
   -- The answer of a start is in the record once it is stored; until then its owner has it.

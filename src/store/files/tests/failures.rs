@@ -268,6 +268,37 @@ async fn a_folder_that_has_gone_is_no_loss_of_the_server() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_ended_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, away] = ["store", "away"].map(|name| folder.path().join(name));
+    let store = open(&path).await;
+    let ahead = |id| NewSequence {
+        ahead: true,
+        limit: 1,
+        ..new(id)
+    };
+    let (id, epoch) = begin(&store, ahead(1)).await;
+    let key = key(id);
+    fs::rename(&path, &away).unwrap();
+    store.end(&key, epoch, None).await.unwrap_err();
+    store.end_later(&key, epoch);
+    fs::rename(&away, &path).unwrap();
+    assert_eq!(store.take(&key).await.unwrap(), TakenSequence::Lost);
+    let (_, epoch) = begin(&store, ahead(1)).await;
+    // One that has begun since is none of them.
+    store.end_later(&key, epoch - 1);
+    let exists = store
+        .start(NewSequence {
+            limit: 2,
+            ..ahead(1)
+        })
+        .await;
+    assert_eq!(exists.unwrap(), StartedSequence::Exists);
+    store.end_later(&key, epoch);
+    begin(&store, ahead(1)).await;
+}
+
+#[tokio::test]
 async fn a_folder_that_comes_back_has_its_records() {
     let folder = tempfile::tempdir().unwrap();
     let [path, away] = ["store", "away"].map(|name| folder.path().join(name));
@@ -279,14 +310,46 @@ async fn a_folder_that_comes_back_has_its_records() {
     // An empty one, as the place of what is to be mounted there.
     fs::create_dir(&path).unwrap();
     store.take(&key).await.unwrap_err();
+    let ahead = |id| NewSequence {
+        ahead: true,
+        ..new(id)
+    };
+    store.start(ahead(3)).await.unwrap_err();
     fs::write(path.join(LOCK), "").unwrap();
     store.take(&key).await.unwrap_err();
+    store.start(ahead(3)).await.unwrap_err();
+    // Nothing is written that another server would have as well.
+    assert!(!path.join("m").exists());
     fs::remove_dir_all(&path).unwrap();
     fs::rename(&away, &path).unwrap();
     assert_eq!(taken(&store, &key).await.step, 1);
+    begin(&store, ahead(3)).await;
     // What somebody has deleted is unknown.
     fs::remove_file(path.join("m").join("2")).unwrap();
     assert_eq!(store.take(&deleted).await.unwrap(), TakenSequence::Unknown);
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_step_is_not_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let (key, epoch) = written(&store, new(1)).await;
+    let path = folder.path().join("m").join("1");
+    let before = fs::read(&path).unwrap();
+    let second = SequenceWrite {
+        step: 2,
+        ..write(&key, epoch)
+    };
+    assert_eq!(store.write(second).await.unwrap(), WriteOutcome::Stored);
+    let newest = fs::read(&path).unwrap();
+    assert_eq!(taken(&store, &key).await.step, 2);
+    fs::write(&path, before).unwrap();
+    assert_eq!(store.take(&key).await.unwrap(), TakenSequence::Lost);
+    assert_eq!(store.take(&key).await.unwrap(), TakenSequence::Unknown);
+    // One of a later step is that of a write whose end nobody has waited for.
+    written(&store, new(1)).await;
+    fs::write(&path, newest).unwrap();
+    assert_eq!(taken(&store, &key).await.step, 2);
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use tonic::Code;
+
 use super::{
     DAMAGED, MODEL, NONE, STEP, ask, keys::late, path, refused, serve, shared, start, step,
 };
@@ -103,6 +105,25 @@ fn what_is_newer_in_a_server_that_crashes_is_lost() {
     let client = Client::connect(&server);
     assert_eq!(super::refused(&client, 7), super::LOST);
     start(&client, 7);
+}
+
+#[test]
+fn an_end_for_which_there_is_no_room_may_be_sent_again() {
+    let folder = repository::folder();
+    let store = url(folder.path());
+    let [server]: [Server; 1] = serve(MODEL, &store, &super::LONG);
+    let client = Client::connect(&server);
+    for wire in Wire::ALL {
+        start(&client, 7);
+        let unfinished = folder.path().join(MODEL).join("7.part");
+        std::os::unix::fs::symlink("/dev/full", unfinished).unwrap();
+        let end = ask(7).end().key(&format!("{wire:?}"));
+        let full = wire.error(Code::ResourceExhausted, 503, "Sequence store is full");
+        assert_eq!(client.refused(wire, &end), full);
+        for _ in 0..2 {
+            assert_eq!(client.total(wire, &end), (7, 2.0), "{wire:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Stops of a server while steps run, with and without their clients: what they leave is stored.
+//! Stops of a server while steps run, with and without their clients, and stores that fail at an end: what they leave is stored.
 
 use std::{
     io::Write as _,
     time::{Duration, Instant},
 };
 
-use super::{LONG, MODEL, NONE, busy, serve, start, step};
+use super::{AWAY, LONG, MODEL, NONE, SOON, ask, busy, serve, start, step};
 use crate::support::{
     Server,
     busy::{SECONDS, wait_running},
@@ -56,6 +56,43 @@ fn a_step_that_outlasts_the_time_of_a_stop_is_stored_if_the_store_waits_for_so_l
     let client = Client::connect(&second);
     assert_eq!(client.total(Wire::Raw, &busy(8, 1)), (8, 2.0));
     assert_eq!(client.total(Wire::Raw, &busy(7, 1)), (7, 3.0));
+}
+
+#[test]
+fn an_end_that_the_store_has_missed_is_stored_later() {
+    let redis = found!(Redis::start(&[]));
+    for flags in [&LONG[..], &NONE] {
+        redis.ask::<()>("FLUSHALL");
+        let [mut first, second]: [Server; 2] = serve(MODEL, &redis.url(), &[flags, &SOON].concat());
+        let client = Client::connect(&first);
+        for id in [7, 8, 9] {
+            start(&client, id);
+        }
+        let keyed = |id| ask(id).end().parameter("idempotency_key", "e");
+        let ends = [keyed(7), keyed(8), ask(9).end()];
+        redis.signal("STOP");
+        let calls = ends
+            .each_ref()
+            .map(|ask| client.tfs.grpc.call(infer(ask, true)));
+        let refused = calls.map(|call| call.wait().unwrap_err());
+        redis.signal("CONT");
+        for away in refused {
+            assert_eq!(format!("{:?}: {}", away.code(), away.message()), AWAY);
+        }
+        for _ in 0..2 {
+            assert_eq!(client.total(Wire::Raw, &ends[0]), (7, 2.0), "{flags:?}");
+        }
+        // Without a key it is another end, which runs if the first one has not.
+        let _ = client.send(Wire::Raw, &ends[2]);
+        start(&client, 9);
+        // What nobody has asked for is stored at a stop, and known to all.
+        drop(client);
+        first.signal("TERM");
+        assert!(first.wait().success());
+        let client = Client::connect(&second);
+        assert_eq!(client.total(Wire::Raw, &ends[1]), (8, 2.0), "{flags:?}");
+        assert_eq!(step(&client, 9), 2.0);
+    }
 }
 
 #[test]

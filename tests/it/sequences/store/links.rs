@@ -2,12 +2,12 @@
 
 use std::{path::Path, process::Command};
 
-use super::{MODEL, STEP, serve, start, step};
+use super::{AWAY, MODEL, STEP, ask, serve, start, step};
 use crate::support::{
     Server, cli, eventually, model,
     redis::Redis,
     repository,
-    sequence::Client,
+    sequence::{Ask, Client, Wire},
     server::{free_ports, on},
     tools,
 };
@@ -40,6 +40,37 @@ fn passwords_and_users_open_a_store() {
         );
         hop(serve(MODEL, &url, &["--sequence_durability", durability]));
     }
+}
+
+#[test]
+fn what_a_user_may_not_do_is_warned_of() {
+    let user = [
+        "--user",
+        "u",
+        "on",
+        ">secret",
+        "~*",
+        "resetchannels",
+        "+@all",
+    ];
+    let redis = found!(Redis::start(&user));
+    let url = format!("redis://u:secret@127.0.0.1:{}", redis.port);
+    let [server]: [Server; 1] = serve(MODEL, &url, &STEP);
+    let warning = "its user may not use their channels; allow it those of ovms:wanted:*";
+    server.wait_log(warning);
+    start(&Client::connect(&server), 7);
+    let log = server.log();
+    assert_eq!(log.matches(warning).count(), 1, "{log}");
+    assert!(!log.contains("secret"), "{log}");
+    // Nor what else it may not do, which a client is not shown.
+    redis.ask::<()>("ACL SETUSER u -@scripting");
+    for _ in 0..2 {
+        let refused = Client::connect(&server).refused(Wire::Raw, &ask(7));
+        assert_eq!(refused, AWAY);
+    }
+    server.wait_log(" refuses: ");
+    let log = server.log();
+    assert_eq!(log.matches(" refuses: ").count(), 1, "{log}");
 }
 
 /// Makes an authority, and a certificate of it for this machine.
@@ -129,12 +160,13 @@ fn tls_reaches_a_store_whose_certificate_the_system_trusts() {
     );
 }
 
-#[test]
-fn a_cluster_is_a_store() {
-    let flags = ["--cluster-enabled", "yes", "--cluster-port", "PORT2"];
-    let nodes = [(); 3].map(|()| Redis::start(&flags));
-    let [Some(first), Some(second), Some(third)] = &nodes else {
-        return;
+/// Starts a cluster whose first three nodes have all slots.
+fn cluster<const N: usize>(flags: &[&str]) -> Option<[Redis; N]> {
+    let own = ["--cluster-enabled", "yes", "--cluster-port", "PORT2"];
+    let nodes = [(); N].map(|()| Redis::start(&[&own[..], flags].concat()));
+    let nodes: Vec<Redis> = nodes.into_iter().collect::<Option<_>>()?;
+    let [first, second, third, ..] = &nodes[..] else {
+        return None;
     };
     for (node, slots) in [
         (first, "0 5461"),
@@ -142,20 +174,25 @@ fn a_cluster_is_a_store() {
         (third, "10923 16383"),
     ] {
         node.ask::<()>(&format!("CLUSTER ADDSLOTSRANGE {slots}"));
+    }
+    let known = format!("cluster_known_nodes:{N}\r");
+    for node in &nodes {
         let (port, second) = (first.port, first.second_port);
         node.ask::<()>(&format!("CLUSTER MEET 127.0.0.1 {port} {second}"));
     }
-    for node in [first, second, third] {
+    for node in &nodes {
         eventually("the cluster is whole", || {
             let state = node.ask::<String>("CLUSTER INFO");
-            let whole = [
-                "cluster_state:ok",
-                "cluster_known_nodes:3",
-                "cluster_slots_ok:16384",
-            ];
+            let whole = ["cluster_state:ok", &known, "cluster_slots_ok:16384"];
             whole.iter().all(|line| state.contains(line)).then_some(())
         });
     }
+    nodes.try_into().ok()
+}
+
+#[test]
+fn a_cluster_is_a_store() {
+    let [first, second, third] = &found!(cluster::<3>(&[]));
     let (one, both) = (first.url(), format!("{},{}", second.url(), third.url()));
     for (url, durability) in [(one + "?cluster=true", "step"), (both, "interval")] {
         hop(serve(MODEL, &url, &["--sequence_durability", durability]));
@@ -164,4 +201,45 @@ fn a_cluster_is_a_store() {
             let _ = node.try_ask::<()>(&format!("DEL {} {}", super::record(7), super::record(8)));
         }
     }
+}
+
+#[test]
+fn a_node_that_does_not_answer_leaves_the_rest_of_its_cluster() {
+    let [first, second, third, fourth] = &found!(cluster::<4>(&["--cluster-node-timeout", "2000"]));
+    let id = first.ask::<String>("CLUSTER MYID");
+    fourth.ask::<()>(&format!("CLUSTER REPLICATE {id}"));
+    eventually("the replica follows", || {
+        let state = fourth.ask::<String>("INFO replication");
+        state.contains("master_link_status:up").then_some(())
+    });
+    // The model's slot and the messages are those of the first one.
+    let url = [first, second, third].map(Redis::url).join(",");
+    let servers: [Server; 2] = serve(MODEL, &url, &super::LONG);
+    let clients = servers.each_ref().map(Client::connect);
+    start(&clients[0], 7);
+    assert_eq!(step(&clients[1], 7), 2.0);
+    // As a machine that is gone: nobody closes its connections.
+    first.signal("STOP");
+    eventually("its replica has its place", || {
+        let state = fourth.ask::<String>("INFO replication");
+        state.contains("role:master").then_some(())
+    });
+    let goes = |place: usize, ask: &Ask| {
+        let what = format!("server {place} goes on");
+        let sent = eventually(&what, || clients[place].send(Wire::Raw, ask).ok());
+        sent.total()
+    };
+    assert_eq!(goes(0, &ask(8).start().key("a")), (8, 1.0));
+    // Whoever has not said so since then counts as gone.
+    let lives = |node: &Redis| {
+        let names = node.ask::<Vec<String>>("KEYS ovms:server:*").into_iter();
+        let rest = names.map(|name| node.ask::<i64>(&format!("PTTL {name}")));
+        rest.filter(|rest| *rest > 3000).count()
+    };
+    eventually("both say that they live", || {
+        let living = [second, third, fourth].map(lives);
+        (living.iter().sum::<usize>() == 2).then_some(())
+    });
+    // The first server is asked for the state.
+    assert_eq!(goes(1, &ask(8).key("b")), (8, 2.0));
 }

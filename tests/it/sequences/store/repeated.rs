@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
-use super::{LONG, LOST, MODEL, NONE, STEP, alone, ask, lose, refused, serve, start, step};
+use super::{
+    AWAY, LONG, LOST, MODEL, NONE, SOON, STEP, alone, ask, lose, path, refused, serve, start, step,
+};
 use crate::support::{
-    Server, eventually,
+    Server, eventually, http,
     redis::Redis,
     relay::Relay,
     sequence::{Ask, Client, Wire, infer, of_infer},
@@ -20,6 +22,9 @@ use crate::support::{
 
 /// Ids of live sequences.
 const LIVE: &str = "ovms:{running%5Ftotal}:live";
+
+/// Parameter with an idempotency key.
+const KEY: &str = "idempotency_key";
 
 /// Time after which a test has failed.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -32,6 +37,21 @@ fn address(relay: &Relay) -> String {
 fn answer(bytes: &[u8], word: &[u8]) -> Option<usize> {
     let word = bytes.windows(word.len()).position(|some| some == word)?;
     bytes[..word].iter().rposition(|byte| *byte == b'*')
+}
+
+/// A way to the store on which answers of scripts with this first word are lost, for as long as it is set so.
+fn losing(redis: &Redis, word: &'static [u8]) -> (Relay, Arc<AtomicBool>) {
+    let loses = Arc::new(AtomicBool::new(false));
+    let lose = Arc::clone(&loses);
+    let relay = Relay::changing(redis.port, move |bytes| {
+        if lose.load(Ordering::Relaxed)
+            && let Some(place) = answer(bytes, word)
+        {
+            // A number, with which the connection is given up.
+            bytes[place] = b':';
+        }
+    });
+    (relay, loses)
 }
 
 /// A way to the store on which one answer is held up, if wanted, until the test lets it go.
@@ -116,6 +136,84 @@ fn a_start_whose_answer_is_lost_begins_one_sequence() {
         let rest = redis.ask::<i64>(&format!("PTTL {token}"));
         assert!((1..=11_000).contains(&rest), "{rest}");
     }
+}
+
+#[test]
+fn a_start_of_which_nothing_was_heard_is_taken_back() {
+    let redis = found!(Redis::start(&[]));
+    let (relay, loses) = losing(&redis, b"begun");
+    for flags in [&STEP[..], &LONG] {
+        redis.ask::<()>("FLUSHALL");
+        let flags = [flags, &SOON].concat();
+        let [server]: [Server; 1] = serve(MODEL, &address(&relay), &flags);
+        let client = Client::connect(&server);
+        let begin = Ask::new(MODEL, 1.0).start();
+        let asks = [
+            ask(7).start(),
+            ask(8).start().parameter(KEY, "a"),
+            begin.parameter(KEY, "b"),
+        ];
+        loses.store(true, Ordering::Relaxed);
+        let calls = asks
+            .each_ref()
+            .map(|ask| client.tfs.grpc.call(infer(ask, true)));
+        for call in calls {
+            let away = call.wait().unwrap_err();
+            assert_eq!(format!("{:?}: {}", away.code(), away.message()), AWAY);
+        }
+        loses.store(false, Ordering::Relaxed);
+        for ask in &asks {
+            let (id, total) = client.total(Wire::Raw, ask);
+            assert_eq!(total, 1.0, "{flags:?} {ask:?}");
+            assert_eq!(step(&client, id), 2.0, "{flags:?} {ask:?}");
+        }
+        assert_eq!(redis.ask::<usize>(&format!("ZCARD {LIVE}")), asks.len());
+    }
+}
+
+#[test]
+fn a_state_that_could_not_be_stored_may_be_sent_again() {
+    let redis = found!(Redis::start(&[]));
+    let (relay, loses) = losing(&redis, b"stored");
+    for flags in [&STEP[..], &LONG] {
+        redis.ask::<()>("FLUSHALL");
+        let flags = [flags, &SOON].concat();
+        let [server]: [Server; 1] = serve(MODEL, &address(&relay), &flags);
+        let client = Client::connect(&server);
+        start(&client, 7);
+        let file = http::get(&server, &path(7)).body;
+        let put = || http::send(&server, "PUT", &path(8), &[], &file).status;
+        loses.store(true, Ordering::Relaxed);
+        assert_eq!(put(), 503, "{flags:?}");
+        loses.store(false, Ordering::Relaxed);
+        assert_eq!(put(), 201, "{flags:?}");
+        assert_eq!(step(&client, 8), 2.0);
+    }
+}
+
+#[test]
+fn a_start_that_is_sent_again_elsewhere_before_it_has_its_turn_is_one() {
+    let redis = found!(Redis::start(&[]));
+    let held = Held::to(&redis, |bytes| answer(bytes, b"begun").is_some());
+    let other = Relay::to(redis.port);
+    let [first]: [Server; 1] = serve(MODEL, &address(&held.relay), &LONG);
+    let [second]: [Server; 1] = serve(MODEL, &address(&other), &LONG);
+    let clients = [&first, &second].map(Client::connect);
+    let begin = infer(&Ask::new(MODEL, 1.0).start().parameter(KEY, "k"), true);
+    held.hold();
+    let early = clients[0].tfs.grpc.call(begin.clone());
+    held.wait();
+    let again = clients[1].tfs.grpc.call(begin);
+    eventually("the first server is asked for it", || {
+        let (sent, model) = (other.sent(), MODEL.as_bytes());
+        let asks = |some: &[u8]| some.ends_with(model) && some.contains(&b' ');
+        let mut lines = sent.split(|byte| *byte == b'\r');
+        lines.any(asks).then_some(())
+    });
+    held.let_go();
+    let [early, again] = [early, again].map(|call| of_infer(&call.wait().unwrap()).total());
+    assert_eq!((early.1, again), (1.0, early));
+    assert_eq!(step(&clients[0], early.0), 2.0);
 }
 
 #[test]
