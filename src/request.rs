@@ -191,7 +191,9 @@ impl Priority {
         let number = match value {
             Parameter::Int(number) => u64::try_from(*number).ok()?,
             Parameter::UInt(number) => *number,
-            Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) => return None,
+            Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) | Parameter::Empty => {
+                return None;
+            }
         };
         Self::asked(number)
     }
@@ -458,6 +460,8 @@ pub enum Parameter {
     Double(f64),
     /// A text.
     Text(String),
+    /// No value, which a message of gRPC can have.
+    Empty,
 }
 
 #[cfg(test)]

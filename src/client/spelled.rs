@@ -213,6 +213,7 @@ fn parameter(value: &Parameter) -> Json {
         Parameter::UInt(value) => json!({ "uint64_param": value.to_string() }),
         Parameter::Double(value) => json!({ "double_param": value }),
         Parameter::Text(value) => json!({ "string_param": value }),
+        Parameter::Empty => json!({}),
     }
 }
 

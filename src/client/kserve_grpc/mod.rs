@@ -285,13 +285,14 @@ fn of_message(message: ModelInferResponse) -> Result<ClientResponse, AnswerError
 
 fn parameter(value: &Parameter) -> InferParameter {
     InferParameter {
-        parameter_choice: Some(match value {
-            Parameter::Bool(value) => ParameterChoice::BoolParam(*value),
-            Parameter::Int(value) => ParameterChoice::Int64Param(*value),
-            Parameter::UInt(value) => ParameterChoice::Uint64Param(*value),
-            Parameter::Double(value) => ParameterChoice::DoubleParam(*value),
-            Parameter::Text(value) => ParameterChoice::StringParam(value.clone()),
-        }),
+        parameter_choice: match value {
+            Parameter::Bool(value) => Some(ParameterChoice::BoolParam(*value)),
+            Parameter::Int(value) => Some(ParameterChoice::Int64Param(*value)),
+            Parameter::UInt(value) => Some(ParameterChoice::Uint64Param(*value)),
+            Parameter::Double(value) => Some(ParameterChoice::DoubleParam(*value)),
+            Parameter::Text(value) => Some(ParameterChoice::StringParam(value.clone())),
+            Parameter::Empty => None,
+        },
     }
 }
 

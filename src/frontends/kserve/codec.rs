@@ -173,15 +173,16 @@ fn decode_input(
 fn decode_parameters(parameters: HashMap<String, InferParameter>) -> Parameters {
     parameters
         .into_iter()
-        .filter_map(|(name, value)| {
-            let value = match value.parameter_choice? {
-                ParameterChoice::BoolParam(value) => Parameter::Bool(value),
-                ParameterChoice::Int64Param(value) => Parameter::Int(value),
-                ParameterChoice::StringParam(value) => Parameter::Text(value),
-                ParameterChoice::Uint64Param(value) => Parameter::UInt(value),
-                ParameterChoice::DoubleParam(value) => Parameter::Double(value),
+        .map(|(name, value)| {
+            let value = match value.parameter_choice {
+                Some(ParameterChoice::BoolParam(value)) => Parameter::Bool(value),
+                Some(ParameterChoice::Int64Param(value)) => Parameter::Int(value),
+                Some(ParameterChoice::StringParam(value)) => Parameter::Text(value),
+                Some(ParameterChoice::Uint64Param(value)) => Parameter::UInt(value),
+                Some(ParameterChoice::DoubleParam(value)) => Parameter::Double(value),
+                None => Parameter::Empty,
             };
-            Some((name, value))
+            (name, value)
         })
         .collect()
 }
@@ -236,14 +237,14 @@ fn encode_parameters(parameters: Parameters) -> HashMap<String, InferParameter> 
     parameters
         .into_iter()
         .map(|(name, value)| {
-            let choice = match value {
-                Parameter::Bool(value) => ParameterChoice::BoolParam(value),
-                Parameter::Int(value) => ParameterChoice::Int64Param(value),
-                Parameter::UInt(value) => ParameterChoice::Uint64Param(value),
-                Parameter::Double(value) => ParameterChoice::DoubleParam(value),
-                Parameter::Text(value) => ParameterChoice::StringParam(value),
+            let parameter_choice = match value {
+                Parameter::Bool(value) => Some(ParameterChoice::BoolParam(value)),
+                Parameter::Int(value) => Some(ParameterChoice::Int64Param(value)),
+                Parameter::UInt(value) => Some(ParameterChoice::Uint64Param(value)),
+                Parameter::Double(value) => Some(ParameterChoice::DoubleParam(value)),
+                Parameter::Text(value) => Some(ParameterChoice::StringParam(value)),
+                Parameter::Empty => None,
             };
-            let parameter_choice = Some(choice);
             (name, InferParameter { parameter_choice })
         })
         .collect()

@@ -137,6 +137,7 @@ fn parameter(json: &mut Vec<u8>, value: &Parameter) {
             text(json, value);
             Ok(())
         }
+        Parameter::Empty => write!(json, "null"),
     };
 }
 

@@ -115,7 +115,7 @@ fn payload(value: &Parameter) -> Result<Payload> {
         Parameter::Bool(value) => Ok(Payload::Bool(*value)),
         Parameter::Int(value) => Ok(Payload::Int(*value)),
         Parameter::Text(value) => Ok(Payload::Text(value.clone())),
-        Parameter::UInt(_) | Parameter::Double(_) => Err(Error::invalid(
+        Parameter::UInt(_) | Parameter::Double(_) | Parameter::Empty => Err(Error::invalid(
             "Functionality not implemented - Handling parameters of other types than: bool, \
              string, int64 is not supported",
         )),

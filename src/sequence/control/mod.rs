@@ -245,7 +245,7 @@ fn id(value: &Parameter) -> Result<u64> {
         Parameter::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
             text.parse().ok()
         }
-        Parameter::Text(_) | Parameter::Bool(_) | Parameter::Double(_) => None,
+        Parameter::Text(_) | Parameter::Bool(_) | Parameter::Double(_) | Parameter::Empty => None,
     };
     id.ok_or_else(|| {
         wrong(

@@ -128,7 +128,7 @@ fn parameters_say_it() {
 
 #[test]
 fn parameters_of_other_types_are_refused_by_name() {
-    use Parameter::{Bool, Double, Int, Text};
+    use Parameter::{Bool, Double, Empty, Int, Text};
     let text = |text: &str| Text(text.to_owned());
     let errors = [
         read(vec![], &[("sequence_id", Int(-1))]),
@@ -139,6 +139,8 @@ fn parameters_of_other_types_are_refused_by_name() {
         read(vec![], &[("sequence_id", text("18446744073709551616"))]),
         read(vec![], &[("sequence_start", Int(1))]),
         read(vec![], &[("sequence_end", text("true"))]),
+        read(vec![], &[("sequence_id", Empty)]),
+        read(vec![], &[("sequence_start", Empty)]),
         // It is an input, and would be lost.
         read(
             vec![],
@@ -154,6 +156,8 @@ fn parameters_of_other_types_are_refused_by_name() {
     400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
     400 Invalid value of request parameter sequence_start - Expected: true or false
     400 Invalid value of request parameter sequence_end - Expected: true or false
+    400 Invalid value of request parameter sequence_id - Expected: a whole number from 0 to 18446744073709551615, or a text of its digits
+    400 Invalid value of request parameter sequence_start - Expected: true or false
     400 Unexpected request parameter sequence_control_input - Expected: sequence_start or sequence_end, true or false, beside sequence_id
     ");
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use ovms::proto::kserve::{
-    ModelInferRequest, infer_parameter::ParameterChoice,
+    InferParameter, ModelInferRequest, infer_parameter::ParameterChoice,
     model_infer_request::InferRequestedOutputTensor,
 };
 
@@ -147,19 +147,24 @@ fn the_first_request_opens_the_graph_or_ends_the_stream() {
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Incoming input side packet: py is special reserved name and cannot be used",
         ),
         (
-            with_parameter("x", ParameterChoice::DoubleParam(1.0), byte("pass", 1)),
-            "end: InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported",
-        ),
-        (
-            with_parameter("x", ParameterChoice::Uint64Param(1), byte("pass", 1)),
-            "end: InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported",
-        ),
-        (
             with_parameter("x", text("x"), byte("opens_pooled", 1)),
             "end: FailedPrecondition: Failed to initialize mediapipe graph - Input side packets are not supported for graphs with queue enabled",
         ),
     ] {
         assert_eq!(opened(&client, request), [expected]);
+    }
+    let others = [
+        Some(ParameterChoice::DoubleParam(1.0)),
+        Some(ParameterChoice::Uint64Param(1)),
+        None,
+    ];
+    for parameter_choice in others {
+        let mut request = byte("pass", 1);
+        let parameter = InferParameter { parameter_choice };
+        request.parameters.insert("x".to_owned(), parameter);
+        let refused = "InvalidArgument: Functionality not implemented - Handling parameters of other types than: bool, string, int64 is not supported";
+        assert_eq!(reported(&client, request.clone()), refused);
+        assert_eq!(opened(&client, request), [format!("end: {refused}")]);
     }
     let came = opened(&client, byte("opens_side", 1));
     assert_eq!(came.len(), 1, "{came:?}");

@@ -57,6 +57,7 @@ fn requests_may_have_a_time() {
         Parameter::UInt(u64::MAX),
         Parameter::Double(1.0),
         Parameter::Text("1".to_owned()),
+        Parameter::Empty,
     ] {
         assert_eq!(
             failure(value),
@@ -130,6 +131,7 @@ fn parameters_are_side_packets_of_their_names() {
                 ("binary_data_output", Parameter::Double(0.5)),
                 ("priority", Parameter::UInt(1)),
                 ("timeout", Parameter::Int(5)),
+                ("triton_enable_empty_final_response", Parameter::Empty),
             ],
             false
         ),
@@ -141,7 +143,11 @@ fn parameters_are_side_packets_of_their_names() {
         given(&[("count", Parameter::Bool(false))], false).unwrap()[2],
         "false"
     );
-    for value in [Parameter::Double(1.5), Parameter::UInt(u64::MAX)] {
+    for value in [
+        Parameter::Double(1.5),
+        Parameter::UInt(u64::MAX),
+        Parameter::Empty,
+    ] {
         for name in ["text", "unknown"] {
             assert_eq!(
                 given(&[(name, value.clone())], false),
