@@ -101,12 +101,19 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Raises the bounds of a node's outputs, if its contract has an offset from its inputs.
+    /// Raises the bounds of a node's outputs to the lowest timestamp of its inputs, if its contract has an
+    /// offset from them.
     pub(super) fn settle(&mut self, node: usize) {
+        if self.nodes[node].offset.is_some() {
+            self.settle_before(node, self.nodes[node].floor());
+        }
+    }
+
+    /// Raises the bounds of a node's outputs to a timestamp of its inputs, if its contract has an offset.
+    pub(super) fn settle_before(&mut self, node: usize, floor: Timestamp) {
         let Some(offset) = self.nodes[node].offset else {
             return;
         };
-        let floor = self.nodes[node].floor();
         // Before the first packet there is nothing to settle; at the end, the node is closed.
         if floor > Timestamp::PRE_STREAM && floor < Timestamp::ONE_OVER_POST_STREAM {
             for place in 0..self.plan.nodes[node].outputs.len() {

@@ -143,18 +143,30 @@ impl Node {
         }
     }
 
-    /// Takes the outcome of the earliest `Process`, if it has ended.
-    pub(super) fn landed(&mut self) -> Option<Result<Later, GraphRunError>> {
-        let outcome = self.flights.front_mut()?.outcome.take()?;
+    /// Takes the outcome of the earliest `Process`, if it has ended, with its timestamp.
+    pub(super) fn landed(&mut self) -> Option<(Timestamp, Result<Later, GraphRunError>)> {
+        let flight = self.flights.front_mut()?;
+        let landed = (flight.at, flight.outcome.take()?);
         self.flights.pop_front();
         self.first_flight += 1;
-        Some(outcome)
+        Some(landed)
     }
 
     /// Returns the lowest timestamp for which packets may still be sent.
     pub(super) fn floor(&self) -> Timestamp {
-        let floor = self.policy.floor(&self.inputs);
+        self.before_flights(self.policy.floor(&self.inputs))
+    }
+
+    /// Returns the lowest timestamp of the packets that wait for it or are in flight; [`Timestamp::DONE`] if there
+    /// are none.
+    pub(super) fn pending(&self) -> Timestamp {
+        let waiting = self.inputs.iter().filter(|input| input.len() > 0);
+        let lowest = waiting.map(Input::time).min();
+        self.before_flights(lowest.unwrap_or(Timestamp::DONE))
+    }
+
+    fn before_flights(&self, time: Timestamp) -> Timestamp {
         let flights = self.flights.iter().map(|flight| flight.at);
-        flights.fold(floor, Timestamp::min)
+        flights.fold(time, Timestamp::min)
     }
 }

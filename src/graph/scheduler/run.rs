@@ -220,7 +220,7 @@ impl Scheduler {
             return;
         }
         self.nodes[node].land(number, outcome);
-        while let Some(outcome) = self.nodes[node].landed() {
+        while let Some((at, outcome)) = self.nodes[node].landed() {
             // Outcomes of calls that would not have happened one at a time are not reported.
             if self.nodes[node].is_stopped {
                 continue;
@@ -231,6 +231,11 @@ impl Scheduler {
             });
             if let Err(error) = sent {
                 return self.fail(error);
+            }
+            if at.is_ordinary() {
+                // Other sets of its inputs are not waited for, as in MediaPipe.
+                let next = at.next_allowed().min(Timestamp::POST_STREAM);
+                self.settle_before(node, next.min(self.nodes[node].pending()));
             }
         }
         self.settle(node);

@@ -404,3 +404,41 @@ fn a_source_clocks_others() {
     reported.extend(graph.end());
     assert_eq!(reported, ["out 7 @1", "out 7 @2"]);
 }
+
+#[test]
+fn what_joins_outputs_waits_for_no_other_set_of_their_node() {
+    let sets = r#"SyncSetInputStreamHandler" options { [mediapipe.SyncSetInputStreamHandlerOptions.ext] {
+        sync_set { tag_index: ":0" } } }"#;
+    for handler in [sets, "ImmediateInputStreamHandler\""] {
+        let text = format!(
+            r#"input_stream: "a"
+            input_stream: "b"
+            output_stream: "x"
+            output_stream: "y"
+            output_stream: "first"
+            node {{
+              calculator: "PassThroughCalculator"
+              input_stream: "a"
+              input_stream: "b"
+              output_stream: "x"
+              output_stream: "y"
+              input_stream_handler {{ input_stream_handler: "{handler} }}
+            }}
+            node {{
+              calculator: "MergeCalculator"
+              input_stream: "x"
+              input_stream: "y"
+              output_stream: "first"
+            }}"#
+        );
+        let mut graph = Graph::new(&text, &[]);
+        assert_eq!(graph.push(5, &[("a", 3)]), ["x 3 @5", "first 3 @5"]);
+        assert_eq!(graph.push(6, &[("b", 4)]), ["y 4 @6", "first 4 @6"]);
+        // Of one request both are there.
+        assert_eq!(
+            graph.push(7, &[("a", 5), ("b", 6)]),
+            ["x 5 @7", "y 6 @7", "first 5 @7"]
+        );
+        assert!(graph.end().is_empty());
+    }
+}

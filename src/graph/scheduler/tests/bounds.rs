@@ -182,10 +182,28 @@ fn bounds_closes_and_empty_packets_settle() {
 }
 
 #[test]
-fn sets_and_single_inputs_are_not_taken_to_be_settled_by_each_other() {
-    let sets = InputHandler::SyncSet(vec![vec![0], vec![1]]);
-    for handler in [sets, InputHandler::Immediate] {
+fn sets_and_single_inputs_do_not_wait_for_each_other_to_be_settled() {
+    let sets = || InputHandler::SyncSet(vec![vec![0], vec![1]]);
+    for handler in [sets(), InputHandler::Immediate] {
         let made = pass("pass", &["a", "b"], &["x", "y"]).handler(handler);
+        let nodes = vec![made, join("join", &["x", "y"], "out")];
+        let mut rig = Rig::new(&["a", "b"], &["y", "out"], nodes);
+        rig.feed("a", [5]);
+        assert_eq!(rig.reported("out"), [(5, 5)]);
+        // Unless they wait already.
+        rig.push("a", 6, 6).unwrap();
+        rig.feed("b", [6]);
+        assert_eq!(rig.reported("out"), [(5, 5), (12, 6)]);
+        rig.feed("b", [7]);
+        rig.feed("a", [7]);
+        assert_eq!(rig.reported("y"), [(6, 6), (7, 7)]);
+        let error = rig.scheduler.error().unwrap().message;
+        let text = "from stream \"x\". Current minimum expected timestamp is 8 but received 7";
+        assert!(error.contains(text), "{error}");
+    }
+    // Without an offset nothing is known of the others.
+    for handler in [sets(), InputHandler::Immediate] {
+        let made = node("pass", &["a", "b"], &["x", "y"], through).handler(handler);
         let mut rig = Rig::new(&["a", "b"], &["x", "y"], vec![made]);
         rig.feed("a", [5]);
         rig.feed("b", [3]);
@@ -196,6 +214,21 @@ fn sets_and_single_inputs_are_not_taken_to_be_settled_by_each_other() {
         );
         assert_eq!(rig.scheduler.error(), None);
     }
+}
+
+#[test]
+fn the_highest_time_of_one_set_leaves_others_what_is_after_all_times() {
+    let made = pass("pass", &["a", "b"], &["x", "y"]).handler(InputHandler::Immediate);
+    let nodes = vec![made, node("join", &["x", "y"], &[], |_| Vec::new())];
+    let mut rig = Rig::new(&["a", "b"], &["y"], nodes);
+    rig.feed("a", [Timestamp::MAX.value()]);
+    assert_eq!(rig.count("join", CalculatorStep::Process), 1);
+    let last = Timestamp::POST_STREAM.value();
+    rig.push("b", 1, last).unwrap();
+    rig.end();
+    assert_eq!(rig.reported("y"), [(1, last)]);
+    assert_eq!(rig.count("join", CalculatorStep::Process), 2);
+    assert_eq!(rig.scheduler.error(), None);
 }
 
 #[test]

@@ -297,6 +297,8 @@ impl Case {
             made.planned.contract.offset = match kind {
                 // Its bounds come from its packets.
                 Kind::Barrier | Kind::Source(..) => None,
+                // One of its sets may be ahead of the others.
+                Kind::Apart => None,
                 Kind::Delay(by) => node.has_offset.then_some(by),
                 _ => node.has_offset.then_some(0),
             };
