@@ -178,8 +178,16 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
             };
             let is_interrupted =
                 matches!(&shown, Err(failure) if failure.kind() == FailureKind::Interrupted);
-            loaded.close(is_interrupted.then_some(LEFT)).await;
-            shown
+            tokio::select! {
+                () = loaded.close(is_interrupted.then_some(LEFT)) => return shown,
+                () = stops.next(), if !is_interrupted => {}
+            }
+            // The end of a handler is not waited for any more.
+            let stopped = stops.ended(python::handler_places().await);
+            if let Err(failure) = shown {
+                let _ = failure.print();
+            }
+            Err(stopped)
         })
     };
     let result = match source {

@@ -157,7 +157,11 @@ fn an_interrupt_says_where_the_handler_was() {
     let sleeps = "import time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
                   print('begun', flush=True); time.sleep(1000)\n";
     let imports = "import time\nprint('begun', flush=True); time.sleep(1000)\n";
+    let finalizes = "import time\nclass OvmsPythonModel:\n    def execute(self, inputs):\n        \
+                     return []\n    def finalize(self):\n        print('begun', flush=True); \
+                     time.sleep(1000)\n";
     let checks = ["graph", "check", "g"];
+    let initializes = ["graph", "check", "g", "--initialize"];
     let pipelines = ["pipeline", "check", "config.json"];
     let config = serde_json::json!({
         "model_config_list": [],
@@ -179,29 +183,16 @@ fn an_interrupt_says_where_the_handler_was() {
     for (command, handler, place) in [
         (&runs[..], sleeps, "4 in execute"),
         (&runs, imports, "2 in <module>"),
+        (&runs, finalizes, "6 in finalize"),
         (&checks, imports, "2 in <module>"),
+        (&initializes, finalizes, "6 in finalize"),
         (&pipelines, imports, "2 in <module>"),
     ] {
         let folder = repository::folder();
         write(&folder.path().join("g"), PYTHON, handler);
         std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-        let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"))
-            .args(command)
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(run.stderr.take().unwrap());
-        until(&mut stderr, "begun");
-        // As at a terminal, where all of the group get it.
-        let group = Pid::from_raw(run.id().cast_signed()).unwrap();
-        kill_process_group(group, Signal::INT).unwrap();
-        assert_eq!(ended(&mut run), Some(130));
-        let mut shown = String::new();
-        stderr.read_to_string(&mut shown).unwrap();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"));
+        let shown = interrupted(run.args(command).current_dir(folder.path()));
         let text = "error: interrupted\n  the handler was at ";
         assert!(shown.contains(text), "{shown}");
         let place = format!("g/handler.py:{place}\n");
@@ -210,6 +201,45 @@ fn an_interrupt_says_where_the_handler_was() {
             assert!(!shown.contains(other), "{shown}");
         }
     }
+}
+
+#[test]
+fn an_interrupt_is_reported_while_no_handler_runs() {
+    let folder = repository::folder();
+    write(&folder.path().join("g"), PYTHON, TELLING);
+    // The interpreter does not come to its end.
+    let starts =
+        "import sys, time\nprint('begun', file=sys.stderr, flush=True); time.sleep(1000)\n";
+    fs::write(folder.path().join("sitecustomize.py"), starts).unwrap();
+    for command in [
+        &["graph", "check", "g"][..],
+        &["graph", "run", "g", "-i", "in=a"],
+    ] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovms"));
+        run.args(command).current_dir(folder.path());
+        let shown = interrupted(run.env("PYTHONPATH", folder.path()));
+        assert!(shown.contains("error: interrupted\n"), "{shown}");
+    }
+}
+
+/// Interrupts a command once it has begun, and returns what it says then.
+fn interrupted(command: &mut Command) -> String {
+    let mut run = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(run.stderr.take().unwrap());
+    until(&mut stderr, "begun");
+    // As at a terminal, where all of the group get it.
+    let group = Pid::from_raw(run.id().cast_signed()).unwrap();
+    kill_process_group(group, Signal::INT).unwrap();
+    assert_eq!(ended(&mut run), Some(130));
+    let mut shown = String::new();
+    stderr.read_to_string(&mut shown).unwrap();
+    shown
 }
 
 #[test]
