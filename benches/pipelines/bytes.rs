@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use ovms::{
+    budget::Budget,
     config::{Defaults, NodeConfig, parse},
     pipeline::{
         CustomError, CustomFacts, MissingModel, ModelFacts, PipelinePlan, RequestFlow, Sources,
@@ -127,7 +128,9 @@ fn round(plan: &Arc<PipelinePlan>, whole: &Tensor) -> (Tensor, usize) {
     let mut given = Vec::new();
     while let Some(job) = jobs.pop() {
         let ready = job.ready;
-        let tensors = job.tensors(plan).expect("parts are alike");
+        let tensors = job
+            .tensors(plan, &Budget::default())
+            .expect("parts are alike");
         count(&tensors);
         if ready.node == plan.exit() {
             given = tensors;

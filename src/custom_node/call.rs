@@ -9,6 +9,7 @@ use super::{
     outputs::take,
 };
 use crate::{
+    budget::{Budget, Charge},
     error::Result,
     tensor::{Tensor, TensorMap},
 };
@@ -19,9 +20,13 @@ struct Inputs {
     /// Names that `raw` points to.
     _names: Vec<CString>,
     _dims: Vec<Vec<u64>>,
-    /// Copies of the data that would not be aligned.
+    /// Copies of the data that would not be aligned, with their charge.
     _copies: Vec<Vec<u8>>,
+    _charge: Charge,
 }
+
+/// Text of the error of a failed run.
+const FAILED: &str = "Custom node failed during execution";
 
 /// Alignment of the data of inputs, which is that of memory from `malloc`: a compiler may read elements
 /// with instructions that end the process at other addresses. Within a body, and among parts of a tensor,
@@ -40,14 +45,23 @@ impl Node {
     ///
     /// Fails if the library does, or returns what cannot be outputs.
     pub fn execute(self: &Arc<Self>, inputs: &[(&str, &Tensor)]) -> Result<TensorMap> {
-        const FAILED: &str = "Custom node failed during execution";
+        self.execute_within(inputs, &Budget::default())
+    }
+
+    /// Runs the library's `execute`, as [`execute`](Self::execute) does. Copies of inputs, which are
+    /// made where their bytes do not begin at the place that the library needs, are charged to the
+    /// budget while it runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails as that, and if the budget has no room.
+    pub(crate) fn execute_within(
+        self: &Arc<Self>,
+        inputs: &[(&str, &Tensor)],
+        budget: &Budget,
+    ) -> Result<TensorMap> {
         let library = self.library.name();
-        let inputs = Inputs::new(inputs).map_err(|name| {
-            let name = name.escape_debug();
-            let what =
-                format!("input name `{name}` has a zero byte; library `{library}` cannot take it");
-            failed(FAILED, what)
-        })?;
+        let inputs = Inputs::new(inputs, library, budget)?;
         let (raw, raw_count) = as_array(&inputs.raw);
         let mut outputs = ptr::null_mut();
         let mut count = 0;
@@ -75,18 +89,27 @@ impl Node {
 }
 
 impl Inputs {
-    /// Fails with a name that has a zero byte.
-    fn new(inputs: &[(&str, &Tensor)]) -> Result<Self, String> {
+    /// Fails if a name has a zero byte, or the budget has no room for copies.
+    fn new(inputs: &[(&str, &Tensor)], library: &str, budget: &Budget) -> Result<Self> {
         let mut raw = Vec::with_capacity(inputs.len());
         let mut names = Vec::with_capacity(inputs.len());
         let mut all_dims = Vec::with_capacity(inputs.len());
         let mut copies = Vec::new();
+        let mut charge = budget.empty();
         for &(name, tensor) in inputs {
-            let name = CString::new(name).map_err(|_| name.to_owned())?;
+            let name = CString::new(name).map_err(|_| {
+                let name = name.escape_debug();
+                let cannot = format!("library `{library}` cannot take it");
+                failed(
+                    FAILED,
+                    format!("input name `{name}` has a zero byte; {cannot}"),
+                )
+            })?;
             // Lengths of tensors that there are fit in 64 bits.
             let mut dims: Vec<u64> = tensor.shape().iter().map(|&dim| dim as u64).collect();
             let mut data = tensor.data().as_ptr();
             if data.align_offset(ALIGNMENT) != 0 {
+                charge.add(tensor.data().len() + ALIGNMENT)?;
                 let (copy, start) = aligned(tensor.data());
                 data = copy[start..].as_ptr();
                 copies.push(copy);
@@ -108,6 +131,7 @@ impl Inputs {
             _names: names,
             _dims: all_dims,
             _copies: copies,
+            _charge: charge,
         })
     }
 }
@@ -127,7 +151,11 @@ mod tests {
     use bytes::Bytes;
 
     use super::{ALIGNMENT, Inputs, aligned};
-    use crate::tensor::{DataType, Tensor};
+    use crate::{
+        budget::Budget,
+        error::ErrorKind,
+        tensor::{DataType, Tensor},
+    };
 
     #[test]
     fn inputs_are_aligned_and_those_that_are_so_are_not_copied() {
@@ -138,15 +166,24 @@ mod tests {
             let (copy, start) = aligned(&data);
             assert_eq!(copy[start..], data);
             let tensor = Tensor::new(DataType::F32, vec![10], data).unwrap();
-            let inputs = Inputs::new(&[("a", &tensor), ("b", &tensor)]).unwrap();
+            let budget = Budget::new(1000);
+            let inputs = Inputs::new(&[("a", &tensor), ("b", &tensor)], "", &budget).unwrap();
+            let copied = from % ALIGNMENT != body.as_ptr().align_offset(ALIGNMENT);
+            assert_eq!(budget.charged(), usize::from(copied) * 2 * (40 + ALIGNMENT));
             for raw in &inputs.raw {
                 assert_eq!(raw.data.align_offset(ALIGNMENT), 0, "{from}");
                 same += usize::from(raw.data.cast_const() == tensor.data().as_ptr());
             }
+            drop(inputs);
+            assert_eq!(budget.charged(), 0);
+            if copied {
+                let refused = Inputs::new(&[("a", &tensor)], "", &Budget::new(50));
+                assert_eq!(refused.err().unwrap().kind(), ErrorKind::TooLarge);
+            }
         }
         assert_eq!(same, 4);
         let nothing = Tensor::new(DataType::F32, vec![0], Bytes::new()).unwrap();
-        let inputs = Inputs::new(&[("a", &nothing)]).unwrap();
+        let inputs = Inputs::new(&[("a", &nothing)], "", &Budget::default()).unwrap();
         assert!(!inputs.raw[0].data.is_null());
     }
 }

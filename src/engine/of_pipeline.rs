@@ -73,6 +73,7 @@ impl OfPipeline {
             trace: self.trace.as_deref(),
             spans: call.traced(),
             owner: call.owner(),
+            budget: call.budget(self.pipeline.decoding.budget()),
         };
         let ran = self.definition.run(models, inputs, self.origin, watch);
         let tensors = Box::pin(ran).await?;

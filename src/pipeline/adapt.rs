@@ -1,7 +1,11 @@
 //! Connections that convert: the type, and the order of the axes where both sides name it.
 
 use super::{dims::letters, sources::TensorSource};
-use crate::tensor::{DataType, Layout, Tensor, cast, transpose};
+use crate::{
+    budget::{Budget, OVERHEAD},
+    error::Result,
+    tensor::{DataType, Layout, Tensor, cast, transpose},
+};
 
 /// Conversion of a tensor between two nodes, after gathering.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +48,38 @@ impl Adapter {
             to: Some(taken.dtype?),
             axes: None,
         })
+    }
+
+    /// Converts a tensor, as [`apply`](Self::apply) does; what that makes is charged.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the budget has no room for it.
+    pub fn convert(&self, tensor: Tensor, budget: &Budget) -> Result<Tensor> {
+        let copies = self.copies(&tensor);
+        if copies == 0 {
+            return Ok(self.apply(tensor));
+        }
+        let mut charge = budget.charge(copies + OVERHEAD)?;
+        let made = self.apply(tensor);
+        charge.shrink(made.data().len() + OVERHEAD);
+        Ok(made.charged(charge))
+    }
+
+    /// Returns the bytes of all that [`apply`](Self::apply) makes of a tensor, one copy after the other.
+    fn copies(&self, tensor: &Tensor) -> usize {
+        let dtype = tensor.dtype();
+        let Some(size) = dtype.size() else {
+            return 0;
+        };
+        let to = self.to.filter(|to| *to != dtype).and_then(DataType::size);
+        let moves = (self.axes.as_ref()).is_some_and(|axes| axes.len() == tensor.shape().len());
+        let moved = if moves {
+            to.unwrap_or(size).min(size)
+        } else {
+            0
+        };
+        tensor.len() * (to.unwrap_or(0) + moved)
     }
 
     /// Converts a tensor. One that is of strings, has other than the expected axes, or no elements and too many rows of
@@ -106,8 +142,10 @@ fn part(tensor: &TensorSource, without_first: bool) -> Option<Layout> {
 
 #[cfg(test)]
 mod tests {
-    use super::Adapter;
+    use super::{Adapter, OVERHEAD};
     use crate::{
+        budget::Budget,
+        error::ErrorKind,
         pipeline::sources::TensorSource,
         tensor::{DataType, Dim, Layout, PartialShape, Tensor},
     };
@@ -197,6 +235,36 @@ mod tests {
             axes: Some(vec![0, 2, 1]),
         };
         assert_eq!(back.apply(made), given);
+    }
+
+    #[test]
+    fn what_is_made_is_charged_for_as_long_as_it_is_there() {
+        let budget = Budget::new(1000);
+        let given = Tensor::new(DataType::U8, vec![2, 50], vec![1; 100].into()).unwrap();
+        let adapter = |to, axes| Adapter {
+            from: None,
+            to,
+            axes,
+        };
+        let reverse = || Some(vec![1, 0]);
+        for (adapter, bytes) in [
+            (adapter(Some(DataType::F32), reverse()), 400),
+            (adapter(Some(DataType::F32), None), 400),
+            (adapter(None, reverse()), 100),
+        ] {
+            let made = adapter.convert(given.clone(), &budget).unwrap();
+            assert_eq!(made.data().len(), bytes);
+            assert_eq!(budget.charged(), bytes + OVERHEAD);
+            drop(made);
+            assert_eq!(budget.charged(), 0);
+        }
+        // Nothing is made, and more than there is room for.
+        let same = adapter(Some(DataType::U8), Some(vec![0]));
+        let _same = same.convert(given.clone(), &budget).unwrap();
+        assert_eq!(budget.charged(), 0);
+        let wide = adapter(Some(DataType::F64), reverse()).convert(given.clone(), &budget);
+        assert_eq!(wide.unwrap_err().kind(), ErrorKind::TooLarge);
+        assert_eq!(budget.charged(), 0);
     }
 
     #[test]

@@ -10,7 +10,11 @@ use super::{
     session::{PipelineSession, Sessions},
     shards::{Parts, Splitter, split},
 };
-use crate::{error::Result, tensor::Tensor};
+use crate::{
+    budget::{Budget, OVERHEAD},
+    error::Result,
+    tensor::Tensor,
+};
 
 /// A request on its way through a pipeline.
 ///
@@ -48,25 +52,29 @@ impl NodeJob {
     }
 
     /// Returns the inputs, gathered and converted, in the order of [`PipelinePlanNode::inputs`]. For the
-    /// exit that is the response. Copies what is gathered or converted, so it belongs where the
+    /// exit that is the response. Copies what is gathered or converted, charged to the budget, so it belongs where the
     /// node runs.
     ///
     /// # Errors
     ///
-    /// Fails if parts that are gathered differ, or there are none and the node does not take that.
-    pub fn tensors(self, plan: &PipelinePlan) -> Result<Vec<Tensor>> {
+    /// Fails if parts that are gathered differ, or there are none and the node does not take that; and if the budget
+    /// has no room for the copies.
+    pub fn tensors(self, plan: &PipelinePlan, budget: &Budget) -> Result<Vec<Tensor>> {
         let node = &plan.nodes[self.ready.node];
         let inputs = node.inputs.iter().zip(self.inputs);
         let tensors = inputs.map(|(input, parts)| {
             let gathered = if parts.counts.contains(&0) {
                 empty::tensor(plan, node, input, &parts)?
+            } else if parts.tensors.len() > 1 {
+                let charge = budget.charge(parts.size() + OVERHEAD)?;
+                parts.gather(&node.name, &input.name)?.charged(charge)
             } else {
                 parts.gather(&node.name, &input.name)?
             };
-            Ok(match &input.convert {
-                Some(adapter) => adapter.apply(gathered),
-                None => gathered,
-            })
+            match &input.convert {
+                Some(adapter) => adapter.convert(gathered, budget),
+                None => Ok(gathered),
+            }
         });
         tensors.collect()
     }

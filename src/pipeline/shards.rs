@@ -120,6 +120,11 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Returns the bytes of all parts.
+    pub fn size(&self) -> usize {
+        self.tensors.iter().map(|part| part.data().len()).sum()
+    }
+
     /// Puts the parts together, with the levels as new first dimensions. Copies each part once;
     /// one that is alone is not copied.
     ///
@@ -134,6 +139,7 @@ impl Parts {
     /// Panics if there are more than the counted parts, or none; [`super::NodeJob::tensors`] knows
     /// what comes of none.
     pub fn gather(self, node: &str, input: &str) -> Result<Tensor> {
+        let size = self.size();
         let Self { counts, tensors } = self;
         let count: usize = counts.iter().product();
         assert!(
@@ -166,7 +172,6 @@ impl Parts {
         let data = if let [only] = &tensors[..] {
             only.data().clone()
         } else {
-            let size = tensors.iter().map(|part| part.data().len()).sum();
             let mut data = Vec::with_capacity(size);
             for part in &tensors {
                 data.extend_from_slice(part.data());

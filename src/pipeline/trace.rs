@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 
 use super::plan::PipelinePlan;
 use crate::{
-    model::check, quota::RunOwner, request::InferRequest, servable::ServableInfo, tensor::Tensor,
-    trace::TraceContext,
+    budget::Budget, model::check, quota::RunOwner, request::InferRequest, servable::ServableInfo,
+    tensor::Tensor, trace::TraceContext,
 };
 
-/// Observers of a request to a pipeline.
-#[derive(Debug, Clone, Copy, Default)]
+/// Observers of a request to a pipeline, and what it counts for.
+#[derive(Debug, Clone, Copy)]
 pub struct PipelineWatch<'a> {
     /// Trace of the runs of its nodes, if somebody wants one.
     pub trace: Option<&'a Trace>,
@@ -19,6 +19,8 @@ pub struct PipelineWatch<'a> {
     pub spans: Option<&'a TraceContext>,
     /// Owner of the runs of its nodes.
     pub owner: Option<&'a RunOwner>,
+    /// Budget of what is copied between its nodes.
+    pub budget: &'a Budget,
 }
 
 /// Keeps every run of a request, and the decoding of its images.

@@ -31,6 +31,7 @@ use super::{
     trace::{NodeTrace, PipelineWatch, Trace},
 };
 use crate::{
+    budget::Budget,
     error::{Error, Result},
     python::{HandlerInstance, WorkerSeat},
     quota::RunOwner,
@@ -53,6 +54,8 @@ struct Shared {
     /// Parent context of the spans of its nodes, if it is traced.
     spans: Option<TraceContext>,
     owner: Option<RunOwner>,
+    /// Budget of what is copied between its nodes.
+    budget: Budget,
 }
 
 /// A node that can run, since when.
@@ -119,6 +122,7 @@ impl PipelineDefinition {
             trace,
             spans,
             owner,
+            budget,
         } = watch;
         let plan = &self.plan;
         let used = self.used(models)?;
@@ -141,6 +145,7 @@ impl PipelineDefinition {
                 watched: trace.is_some(),
                 spans: spans.cloned(),
                 owner: owner.cloned(),
+                budget: budget.clone(),
             }),
             flow,
             running: None,
@@ -181,8 +186,7 @@ impl Driver<'_> {
             return Err(Error::internal("Internal server error")
                 .with_source("a bug: nothing runs and the response is not there"));
         };
-        let plan = Arc::clone(&self.shared.definition.plan);
-        node::gathered(exit, plan).await
+        node::gathered(exit, &self.shared).await
     }
 
     /// Takes in what can run and starts as much of it as may be. If that is one node and nothing else

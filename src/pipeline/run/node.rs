@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{EndedRun, Outcome, Shared, Waiting};
 use crate::{
+    budget::Budget,
     custom_node::{self, Node},
     error::{Error, Result},
     metrics::RequestRecord,
@@ -59,9 +60,11 @@ impl Way {
 }
 
 /// Gathers the inputs of a node, away from the async workers if that is a lot to copy.
-pub(super) async fn gathered(job: NodeJob, plan: Arc<PipelinePlan>) -> Result<Vec<Tensor>> {
-    let effort = job.effort(&plan);
-    task::sized("gather", effort, move || job.tensors(&plan)).await
+pub(super) async fn gathered(job: NodeJob, shared: &Arc<Shared>) -> Result<Vec<Tensor>> {
+    let effort = job.effort(&shared.definition.plan);
+    let shared = Arc::clone(shared);
+    let gather = move || job.tensors(&shared.definition.plan, &shared.budget);
+    task::sized("gather", effort, gather).await
 }
 
 /// Outputs of a node, with start and end of its run.
@@ -86,11 +89,15 @@ impl Shared {
         }
     }
 
-    async fn execute(&self, job: NodeJob, trace: Option<&TraceContext>) -> Result<EndedRun> {
+    async fn execute(
+        self: &Arc<Self>,
+        job: NodeJob,
+        trace: Option<&TraceContext>,
+    ) -> Result<EndedRun> {
         let plan = &self.definition.plan;
         let id = job.ready.node;
         let node = &plan.nodes[id];
-        let tensors = gathered(job, Arc::clone(plan)).await?;
+        let tensors = gathered(job, self).await?;
         let inputs = match self.watched {
             true => tensors.clone(),
             false => Vec::new(),
@@ -98,7 +105,9 @@ impl Shared {
         let (outputs, started, ended) = match (&self.definition.works[id], &self.used.models[id]) {
             (Work::Custom(custom, gate, _), _) => {
                 validate_given(node, &tensors)?;
-                run_custom(custom, gate, node, tensors).await?
+                let inputs = node.inputs.iter().map(|input| input.name.clone());
+                let inputs = inputs.zip(tensors).collect();
+                run_custom(custom, gate, node, inputs, &self.budget).await?
             }
             (Work::Python(python, _), _) => {
                 let instance = &self.instances[id];
@@ -190,21 +199,20 @@ async fn run_custom(
     custom: &Arc<Node>,
     gate: &Arc<Semaphore>,
     node: &PipelinePlanNode,
-    tensors: Vec<Tensor>,
+    inputs: Vec<(String, Tensor)>,
+    budget: &Budget,
 ) -> Result<Timed> {
-    let names = node.inputs.iter().map(|input| input.name.clone());
-    let inputs: Vec<(String, Tensor)> = names.zip(tensors).collect();
     // A run that never ends keeps its place, and no more than these are ever lost to it.
     let place = Arc::clone(gate).acquire_owned().await;
     let of_all = ALL_CUSTOM.acquire().await;
-    let handle = Arc::clone(custom);
+    let (handle, budget) = (Arc::clone(custom), budget.clone());
     let (outputs, started, ended) = task::blocking("custom node", move || {
         let started = Instant::now();
         let named: Vec<(&str, &Tensor)> = inputs
             .iter()
             .map(|(name, tensor)| (name.as_str(), tensor))
             .collect();
-        let outputs = handle.execute(&named);
+        let outputs = handle.execute_within(&named, &budget);
         drop((place, of_all));
         (outputs, started, Instant::now())
     })

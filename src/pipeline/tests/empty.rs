@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{numbers, plan, values};
 use crate::{
+    budget::Budget,
     error::{ErrorKind, Result},
     pipeline::{
         flow::{NodeJob, RequestFlow},
@@ -56,7 +57,7 @@ fn a_node_that_gathers_nothing_runs_with_nothing() {
     let g = only(jobs);
     assert_eq!(name(&plan, g.ready), "g", "`x` does not run");
     let ready = g.ready;
-    let inputs = g.tensors(&plan).unwrap();
+    let inputs = g.tensors(&plan, &Budget::default()).unwrap();
     let reported = inputs.iter().map(|input| (input.dtype(), input.shape()));
     assert_eq!(
         reported.collect::<Vec<_>>(),
@@ -67,7 +68,10 @@ fn a_node_that_gathers_nothing_runs_with_nothing() {
     );
     let exit = only(flow.finished(ready, vec![numbers(&[1], 5)]).unwrap());
     let ready = exit.ready;
-    assert_eq!(values(&exit.tensors(&plan).unwrap()[0]), [5]);
+    assert_eq!(
+        values(&exit.tensors(&plan, &Budget::default()).unwrap()[0]),
+        [5]
+    );
     assert_eq!(flow.finished(ready, Vec::new()).unwrap(), []);
 }
 
@@ -80,7 +84,7 @@ fn a_response_that_gathers_nothing_has_typed_outputs_of_no_parts() {
     let (plan, mut flow, jobs) = start(checked);
     let ready = only(jobs).ready;
     let exit = only(flow.finished(ready, vec![numbers(&[0, 6], 0)]).unwrap());
-    let response = exit.tensors(&plan).unwrap();
+    let response = exit.tensors(&plan, &Budget::default()).unwrap();
     let expected = Tensor::new(DataType::U8, vec![0, 3, 0], Vec::new().into()).unwrap();
     assert_eq!(response, [expected, numbers(&[0, 6], 0)]);
 }
@@ -93,7 +97,7 @@ fn a_request_without_parts_is_answered_without_any() {
     let (_, jobs) = RequestFlow::start(Arc::clone(&plan), vec![empty.clone()]).unwrap();
     let exit = only(jobs);
     assert_eq!(exit.ready.node, plan.exit());
-    let response = exit.tensors(&plan).unwrap();
+    let response = exit.tensors(&plan, &Budget::default()).unwrap();
     assert_eq!(response[0].shape(), [0, 0]);
     assert_eq!(response[1], empty);
 }
@@ -104,7 +108,7 @@ fn what_cannot_be_empty_is_reported_to_the_client() {
         let (plan, mut flow, jobs) = start(checked);
         let ready = only(jobs).ready;
         let jobs = flow.finished(ready, vec![numbers(&[0, 7], 0)]).unwrap();
-        only(jobs).tensors(&plan).unwrap_err()
+        only(jobs).tensors(&plan, &Budget::default()).unwrap_err()
     };
     let mut refused = allowing(None, &NODES, &["g"]);
     let takes = refused.nodes[3].inputs[1].tensor.as_mut().unwrap();
@@ -134,7 +138,7 @@ fn within_parts_either_all_have_nothing_or_it_is_an_error() {
         loop {
             let job = jobs.pop().unwrap();
             let ready = job.ready;
-            let inputs = job.tensors(&plan)?;
+            let inputs = job.tensors(&plan, &Budget::default())?;
             let name = name(&plan, ready).to_owned();
             let output = match name.as_str() {
                 "d" => numbers(&[2, 1, 1], 0),

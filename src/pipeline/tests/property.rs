@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::random::{Nothing, Random, Value};
 use crate::{
+    budget::Budget,
     config::{EmptyResults, NodeKind, PipelineConfig},
     error::ErrorKind,
     pipeline::{
@@ -70,7 +71,7 @@ fn run(
         let ready = job.ready;
         assert!(runs.insert(ready), "each runs once");
         let node = &plan.nodes[ready.node];
-        let inputs = job.tensors(plan)?;
+        let inputs = job.tensors(plan, &Budget::default())?;
         if ready.node == plan.exit() {
             assert!(jobs.is_empty(), "the response waits for all");
             return Ok(inputs.iter().map(value).collect());
