@@ -22,6 +22,8 @@ pub(super) struct Heads {
     is_chunked: bool,
     /// Bytes of the head that is not at its end.
     head: usize,
+    /// Bytes of the longest head that has ended since somebody asked.
+    ended: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,11 @@ impl Heads {
         self.head
     }
 
+    /// Returns about how many bytes the longest head has that has ended since the last call.
+    pub(super) fn take_ended(&mut self) -> usize {
+        std::mem::take(&mut self.ended)
+    }
+
     /// Returns true within a line that says how long a body or chunk is.
     fn shows_an_end(&self) -> bool {
         let is_named = |name: &str| {
@@ -119,7 +126,10 @@ impl Heads {
         self.place = match self.place {
             Place::Start if text.is_empty() => Place::Start,
             Place::Start => Place::Head,
-            Place::Head if text.is_empty() => self.body(),
+            Place::Head if text.is_empty() => {
+                self.ended = self.ended.max(self.head);
+                self.body()
+            }
             Place::Head => {
                 self.header(text);
                 Place::Head

@@ -162,7 +162,7 @@ enum Wire {
         /// Indicates that a head has begun that is not whole, as far as is known.
         is_within: bool,
         heads: Heads,
-        /// Charge of a long head which is not at its end.
+        /// Charge of a long head, which its request keeps until it is answered.
         charge: Charge,
         /// Replacement for the bytes received.
         refusal: &'static [u8],
@@ -356,10 +356,10 @@ impl Wire {
                 if refusal.is_empty() {
                     ready!(Pin::new(stream).poll_read(context, buffer))?;
                     let refused = heads.read(&buffer.filled()[before..]);
-                    let due = Some(heads.unfinished()).filter(|&bytes| bytes > FREE_HEAD);
-                    let due = due.unwrap_or_default();
-                    charge.shrink(due);
-                    charge.grow(due).map_err(io::Error::other)?;
+                    let head = heads.unfinished().max(heads.take_ended());
+                    if head > FREE_HEAD {
+                        charge.grow(head).map_err(io::Error::other)?;
+                    }
                     let Some(at) = refused else {
                         return Poll::Ready(Ok(()));
                     };
@@ -453,10 +453,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Asked for when nothing is left to be written.
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        if let (Wire::Http1 { state, .. }, Poll::Ready(Ok(()))) = (&self.wire, &flushed) {
+        if let (
+            Wire::Http1 {
+                state,
+                heads,
+                charge,
+                ..
+            },
+            Poll::Ready(Ok(())),
+        ) = (&mut self.wire, &flushed)
+        {
             state.sent();
+            if charge.bytes() > 0 && heads.unfinished() == 0 && !state.busy() {
+                charge.shrink(0);
+            }
         }
-        flushed
+        // With TLS, what was written last may still be here.
+        self.taken(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -521,5 +534,69 @@ mod tests {
         let began = Instant::now();
         http2(server).shutdown().await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "nobody closes");
+    }
+
+    #[tokio::test]
+    async fn a_long_head_counts_until_its_request_is_answered() {
+        let budget = Budget::new(1 << 20);
+        let state = Arc::<ConnectionState>::default();
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = TimeoutStream::http1(server, TIMEOUTS, Arc::clone(&state), &budget);
+        let long = "x".repeat(100_000);
+        let head = format!("POST / HTTP/1.1\r\ncontent-length: 4\r\nx: {long}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut read = vec![0; head.len()];
+        server.read_exact(&mut read).await.unwrap();
+        state.begin(true);
+        client.write_all(b"body").await.unwrap();
+        server.read_exact(&mut read[..4]).await.unwrap();
+        server.flush().await.unwrap();
+        assert!(budget.charged() >= long.len(), "the request has it");
+        state.answered();
+        state.made();
+        server.flush().await.unwrap();
+        assert_eq!(budget.charged(), 0);
+    }
+
+    /// A stream that takes bytes and keeps them, as one of TLS does whose client takes nothing.
+    struct Keeping;
+
+    impl AsyncRead for Keeping {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Keeping {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_stream_itself_still_holds_is_waited_for_within_the_limit() {
+        let (state, budget) = (Arc::default(), Budget::new(1 << 20));
+        let mut server = TimeoutStream::http1(Keeping, TIMEOUTS, state, &budget);
+        server.write_all(b"the end of an answer").await.unwrap();
+        let began = Instant::now();
+        let error = server.flush().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), TIMEOUTS.write);
     }
 }

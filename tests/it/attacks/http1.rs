@@ -1,4 +1,4 @@
-//! HTTP/1 request smuggling, and clients that close their side of the connection.
+//! HTTP/1 request smuggling, long heads, and clients that close their side of the connection.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::support::{
-    Server, busy,
+    Server, busy, eventually,
     grpc::Grpc,
-    http::{JSON_LENGTH, connect, exchange, get, head, read},
+    http::{JSON_LENGTH, connect, exchange, get, head, read, read_one},
 };
 
 const INFER: &str = "/v2/models/dummy/infer";
@@ -181,4 +181,33 @@ fn a_client_that_has_said_all_gets_its_answer() {
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read(&mut stream).status, 400);
     busy::check(1, &Grpc::connect(&server).infer(busy::request(1)));
+}
+
+#[test]
+fn long_heads_count_until_their_requests_are_answered() {
+    const LONG: usize = 300_000;
+    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let held = || -> usize {
+        let page = get(&server, "/metrics").text();
+        let mut lines = page.lines();
+        let bytes = lines.find_map(|line| line.strip_prefix("ovms_bytes_in_flight "));
+        bytes.expect("the metric is there").parse().unwrap()
+    };
+    let long = "x".repeat(LONG);
+    let head = head("POST", INFER, 1, &[("x", &long)]);
+    let waiting = (0..10).map(|_| {
+        let mut stream = connect(&server);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    });
+    let mut waiting: Vec<_> = waiting.collect();
+    eventually("all of them count", || {
+        (held() >= waiting.len() * LONG).then_some(())
+    });
+    for stream in &mut waiting {
+        stream.write_all(b"x").unwrap();
+        assert!(read_one(stream).status >= 400);
+    }
+    eventually("none counts", || (held() < LONG).then_some(()));
+    drop(waiting);
 }
