@@ -71,8 +71,12 @@ impl Gather {
             return mapped.extend(&piece);
         }
         if self.pieces.is_empty() && self.tail.is_empty() {
-            // Most have but one, which is not copied.
-            self.pieces.push(piece);
+            match piece.len() < SMALL && piece.len() < self.expected {
+                // Others follow, whenever their sender likes.
+                true => self.tail.extend_from_slice(&piece),
+                // Most have but one, which is not copied.
+                false => self.pieces.push(piece),
+            }
             return Ok(());
         }
         if let [first] = &self.pieces[..]
@@ -332,6 +336,16 @@ mod tests {
         assert_eq!(budget.charged(), 110);
         drop(whole);
         assert_eq!(budget.charged(), 0);
+    }
+
+    #[test]
+    fn a_small_piece_does_not_keep_its_buffer_while_others_are_waited_for() {
+        let buffer = Bytes::from(vec![1; 1 << 20]);
+        let mut gather = Gather::new(Budget::default().empty(), 20);
+        gather.push(buffer.slice(..10)).unwrap();
+        assert!(buffer.is_unique());
+        gather.push(buffer.slice(..10)).unwrap();
+        assert_eq!(gather.finish().unwrap(), [1; 20][..]);
     }
 
     #[test]

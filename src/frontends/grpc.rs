@@ -9,7 +9,7 @@ use std::{
 use axum::http::{Request, Response};
 use bytes::{BufMut as _, BytesMut};
 use futures::{FutureExt, future::BoxFuture};
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::Frame;
 use tonic::{Status, service::Routes};
 use tonic_health::{ServingStatus, server::HealthReporter};
@@ -38,6 +38,9 @@ use crate::{
 
 /// The largest question to health and reflection, in bytes; each names a service or a symbol.
 const MAX_QUESTION: usize = 64 << 10;
+
+/// The largest body of a check of health, which is charged as a call and nothing else.
+const MAX_CHECK: usize = 4 << 10;
 
 /// Path prefix of KServe's service.
 const KSERVE: &str = "/inference.GRPCInferenceService/";
@@ -233,14 +236,15 @@ impl GrpcService {
     }
 
     /// Answers a call of health or reflection. One that may be a stream has a place and its charge until it
-    /// ends; a check of health is never refused.
+    /// ends; a check of health is never refused for want of room.
     fn other(&self, engine: &Access, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
         let intake = engine.intake(&self.intake);
         let budget = &intake.budget;
-        let held = match parts.uri.path() {
-            CHECK => Ok((budget.take(CALL), None)),
-            _ => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
+        let is_check = parts.uri.path() == CHECK;
+        let held = match is_check {
+            true => Ok((budget.take(CALL), None)),
+            false => budget.charge(CALL + MAX_QUESTION).and_then(|charge| {
                 let place = engine.stream_place()?;
                 Ok((charge, Some(place)))
             }),
@@ -251,7 +255,13 @@ impl GrpcService {
         };
         let body = if parts.uri.path().starts_with(HEALTH) {
             let body = RateLimitedBody::new(body, &intake, &parts.extensions);
-            tonic::body::Body::new(body.map_err(Status::from))
+            let body = body.map_err(Status::from);
+            match is_check {
+                true => {
+                    tonic::body::Body::new(Limited::new(body, MAX_CHECK).map_err(refused_check))
+                }
+                false => tonic::body::Body::new(body),
+            }
         } else {
             let mut intake = intake;
             intake.message_size = MAX_QUESTION;
@@ -273,6 +283,17 @@ impl GrpcService {
             })
         })
     }
+}
+
+/// Makes the error of the body of a check, which has one of its own or is too long.
+fn refused_check(error: Box<dyn std::error::Error + Send + Sync>) -> Status {
+    let too_long = |_| {
+        // With the code of the framework, which has a limit as well.
+        Status::out_of_range(format!(
+            "a check of health is longer than {MAX_CHECK} bytes"
+        ))
+    };
+    (error.downcast::<Status>()).map_or_else(too_long, |status| *status)
 }
 
 /// Passes the messages of a stream on one by one, each when its client may send another, however many of them came

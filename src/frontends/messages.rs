@@ -33,6 +33,12 @@ const ROOM: u32 = 8 << (20 - UNIT);
 /// The encodings that messages may have.
 const ENCODINGS: &str = "gzip,deflate,identity";
 
+/// Maximum size of a piece that any part of it may keep.
+const LARGE_PIECE: usize = 16 << 10;
+
+/// The least part of a larger piece that may keep it, as a divisor.
+const LEAST_PART: usize = 4;
+
 /// Bytes of a message that are put together before other tasks of the thread are next.
 const MAX_TURN: usize = 128 << 10;
 
@@ -50,6 +56,8 @@ pub(super) struct Reader<B = Received> {
     intake: BodyLimits,
     /// Received bytes that were not parsed yet.
     rest: Bytes,
+    /// Size of the piece that they are the end of.
+    piece: usize,
     /// Encoding of the messages that say that they have one.
     encoding: Option<HeaderValue>,
     /// Charge of the call itself.
@@ -81,6 +89,7 @@ where
             body: RateLimitedBody::new(body, intake, &parts.extensions),
             intake: intake.clone(),
             rest: Bytes::new(),
+            piece: 0,
             encoding: parts.headers.remove(&ENCODING),
             charge: charge?,
             extensions: parts.extensions,
@@ -110,7 +119,7 @@ where
         self.body.pause();
         while self.rest.is_empty() {
             match self.piece().await? {
-                Some(piece) => self.rest = piece,
+                Some(piece) => self.receive(piece),
                 None => return Ok(false),
             }
         }
@@ -121,11 +130,15 @@ where
     /// Reads the flag and the length before a message.
     async fn head(&mut self) -> Result<(Option<Coding>, usize), Status> {
         while self.rest.len() < PREFIX {
+            if !self.rest.is_empty() {
+                self.rest = Bytes::copy_from_slice(&self.rest);
+            }
             let more = self.piece().await?.ok_or_else(incomplete)?;
-            self.rest = match self.rest.is_empty() {
+            let whole = match self.rest.is_empty() {
                 true => more,
                 false => [std::mem::take(&mut self.rest), more].concat().into(),
             };
+            self.receive(whole);
         }
         let coding = match self.rest.get_u8() {
             0 => None,
@@ -152,7 +165,7 @@ where
         let bytes = if (1..=self.rest.len()).contains(&length) {
             // Most have come in one piece, which is not copied.
             charge.add(length)?;
-            charge.keep(self.rest.split_to(length))
+            charge.keep(self.take(length))
         } else {
             self.gather(charge, length).await?
         };
@@ -167,6 +180,8 @@ where
     async fn gather(&mut self, charge: Charge, length: usize) -> Result<Bytes, Status> {
         let mut gather = Gather::new(charge, length);
         let mut turn_end = MAX_TURN;
+        // It waits there for the others.
+        gather.push(self.take(self.rest.len().min(length)))?;
         loop {
             let missing = length - gather.len();
             let piece = self.rest.split_to(self.rest.len().min(missing));
@@ -178,7 +193,8 @@ where
                 turn_end = gather.len() + MAX_TURN;
                 tokio::task::yield_now().await;
             }
-            self.rest = self.piece().await?.ok_or_else(incomplete)?;
+            let piece = self.piece().await?.ok_or_else(incomplete)?;
+            self.receive(piece);
         }
         Ok(gather.finish()?)
     }
@@ -196,7 +212,7 @@ where
         while self.rest.is_empty() && !self.body.is_end_stream() {
             match self.piece().await? {
                 None => break,
-                Some(piece) => self.rest = piece,
+                Some(piece) => self.receive(piece),
             }
         }
         if self.rest.is_empty() {
@@ -206,6 +222,21 @@ where
             "a call of {} takes one message, and another one followed",
             name(path)
         )))
+    }
+
+    /// Takes what has come for what is to be parsed next.
+    fn receive(&mut self, piece: Bytes) {
+        self.piece = piece.len();
+        self.rest = piece;
+    }
+
+    /// Takes bytes off what has come; a small part of a large piece is copied, since it would keep all of that.
+    fn take(&mut self, length: usize) -> Bytes {
+        let part = self.rest.split_to(length);
+        match self.piece > LARGE_PIECE && length < self.piece / LEAST_PART {
+            true => Bytes::copy_from_slice(&part),
+            false => part,
+        }
     }
 
     /// Waits for the next piece; `None` if there are no more.
@@ -376,6 +407,23 @@ mod tests {
             assert_eq!(read, [b"one", &b""[..], &large, b"four"], "{size}");
             assert_eq!(end, "", "{size}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_small_message_does_not_keep_a_large_piece() {
+        let both = [framed(0, &vec![7; 100_000]), framed(0, b"small")].concat();
+        let large = Bytes::from([&both[..], &framed(0, b"cut")[..7]].concat());
+        let last = piece(b"t");
+        let pieces = [Ok(Frame::data(large.clone())), last];
+        let mut messages = messages(StreamBody::new(futures::stream::iter(pieces)), None);
+        drop(messages.next().await.unwrap());
+        let small = messages.next().await.unwrap().unwrap();
+        let cut = messages.next().await.unwrap().unwrap();
+        assert!(large.is_unique());
+        assert_eq!(
+            (&small.bytes[..], &cut.bytes[..]),
+            (&b"small"[..], &b"cut"[..])
+        );
     }
 
     #[tokio::test]

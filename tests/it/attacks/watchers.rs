@@ -8,6 +8,7 @@ use super::{
 };
 use crate::support::{Server, grpc::Grpc};
 
+const CHECK: &str = "/grpc.health.v1.Health/Check";
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
@@ -71,5 +72,27 @@ fn watchers_have_places_and_checks_need_none() {
     let mut health = HealthClient::new(grpc.channel.clone());
     let answer = grpc.wait(async move { health.check(request).await });
     assert!(answer.is_ok(), "{answer:?}");
+    grpc.check_serves();
+}
+
+#[test]
+fn checks_hold_no_long_questions() {
+    let server = Server::start_with("dummy", &[]);
+    let mut attacker = Http2::connect(&server, &[]);
+    let question = HealthCheckRequest {
+        service: "h".repeat(60_000),
+    };
+    // It would wait for the rest for as long as a pause may be, charged as a call of 8 KiB.
+    let stream = attacker.open(CHECK);
+    attacker.frame(DATA, 0, stream, &framed(&question)[..16 << 10]);
+    attacker.until("its refusal", |frame| {
+        frame.stream == stream && frame.flags & super::http2::END_STREAM != 0
+    });
+    let grpc = Grpc::connect(&server);
+    let mut health = HealthClient::new(grpc.channel.clone());
+    let refused = grpc.wait(async move { health.check(question).await });
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::OutOfRange);
+    insta::assert_snapshot!(refused.message(), @"a check of health is longer than 4096 bytes");
     grpc.check_serves();
 }
