@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::audit::Trail;
 use crate::{
-    auth::{Auth, Denial, Identity, Right},
+    auth::{Auth, Denial, DenialCounts, Identity, Right},
     budget::Budget,
     engine::{
         ConfigFailure, Engine, Reload, SequenceList, Servable, ServableFacts, Target, not_found,
@@ -46,12 +46,21 @@ pub(crate) struct Access {
 struct RequestPlace(Mutex<Option<Arc<ClientPlace>>>);
 
 /// Reason why a sender has no shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(in crate::frontends) enum NoRegions {
     /// The server has none.
     Off,
-    /// The sender lacks the right.
-    Denied,
+    /// The sender lacks the right; requests that need it are counted.
+    Denied(Option<Arc<DenialCounts>>),
+}
+
+impl NoRegions {
+    /// Counts a request that needs regions.
+    pub(in crate::frontends) fn count(&self) {
+        if let Self::Denied(Some(counts)) = self {
+            counts.add(Denial::Right);
+        }
+    }
 }
 
 /// Sender of a request, as far as rights go.
@@ -314,7 +323,10 @@ impl Access {
         let memory = self.engine.shared_memory().ok_or(NoRegions::Off)?;
         match self.may(Right::Admin) {
             true => Ok(memory),
-            false => Err(NoRegions::Denied),
+            false => {
+                let counts = self.auth.as_ref().map(|auth| Arc::clone(auth.denials()));
+                Err(NoRegions::Denied(counts))
+            }
         }
     }
 

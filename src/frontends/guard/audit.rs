@@ -91,10 +91,13 @@ impl AuditFile {
     }
 }
 
-/// Line of a request that is in progress. One that is dropped says that nobody has waited for the answer.
+/// Line of a request that is in progress. One that is dropped says that nobody has waited for the answer, or that
+/// the request was refused.
 pub(in crate::frontends) struct Recording {
     audit: AuditLog,
     trail: Arc<Trail>,
+    /// Outcome if nobody waits for the answer.
+    unanswered: Outcome,
     is_over: bool,
 }
 
@@ -102,9 +105,22 @@ impl Recording {
     pub(super) fn new(audit: &AuditLog, trail: Arc<Trail>) -> Self {
         Self {
             audit: audit.clone(),
+            unanswered: Outcome::abandoned(trail.protocol),
             trail,
             is_over: false,
         }
+    }
+
+    /// Sets the outcome of a request that is refused, whether anybody waits for the answer or not.
+    pub(super) fn refused(mut self, outcome: Outcome) -> Self {
+        self.unanswered = outcome;
+        self
+    }
+
+    /// Writes the line of a request that is refused.
+    pub(super) async fn end_refused(self) {
+        let outcome = self.unanswered;
+        self.end(outcome).await;
     }
 
     /// Writes the line; a request is answered after that.
@@ -120,8 +136,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if !self.is_over {
-            let outcome = Outcome::abandoned(self.trail.protocol);
-            let written = self.audit.clone().write(Arc::clone(&self.trail), outcome);
+            let written = (self.audit.clone()).write(Arc::clone(&self.trail), self.unanswered);
             Task::spawn(written).detach();
         }
     }
@@ -276,11 +291,44 @@ fn shown<S: Serializer>(value: &Timestamp, serializer: S) -> Result<S::Ok, S::Er
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{
+        fs,
+        net::{Ipv4Addr, SocketAddr},
+        sync::Arc,
+        time::Duration,
+    };
 
     use parking_lot::Mutex;
 
-    use super::AuditFile;
+    use super::{AuditFile, AuditLog, Outcome, Peer, Protocol, Recording, Trail};
+
+    #[tokio::test]
+    async fn a_refusal_that_nobody_waits_for_is_one_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit");
+        let audit = AuditLog::open(&path).unwrap();
+        let peer = Peer::Address(SocketAddr::from((Ipv4Addr::LOCALHOST, 50_000)));
+        let recording = || {
+            let trail = Trail::new(None, peer, Protocol::Http, "POST /v1/config/reload");
+            Recording::new(&audit, Arc::new(trail))
+        };
+        for (recording, expected) in [
+            (
+                recording().refused(Outcome::denied(Protocol::Http)),
+                r#""result":"denied","status":403"#,
+            ),
+            (recording(), r#""result":"abandoned","status":499"#),
+        ] {
+            drop(recording);
+            let written = async {
+                while !fs::read_to_string(&path).unwrap().contains(expected) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let written = tokio::time::timeout(Duration::from_secs(60), written).await;
+            assert!(written.is_ok(), "{expected}");
+        }
+    }
 
     #[test]
     fn a_line_behind_one_that_was_cut_begins_a_new_one() {

@@ -117,8 +117,8 @@ pub(in crate::frontends) struct Admitted {
 pub(in crate::frontends) struct Refusal {
     error: Error,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Line of the audit log, with its result.
-    recording: Option<Box<(Recording, Outcome)>>,
+    /// Line of the audit log, which knows its result.
+    recording: Option<Box<Recording>>,
     /// The client, if it has sent too much.
     client: Option<Arc<CountedClient>>,
 }
@@ -152,9 +152,8 @@ impl Refusal {
         let (recording, client) = (self.recording.take(), self.client.take());
         let is_due = recording.is_some() || client.is_some();
         is_due.then_some(async move {
-            if let Some(line) = recording {
-                let (recording, outcome) = *line;
-                recording.end(outcome).await;
+            if let Some(recording) = recording {
+                recording.end_refused().await;
             }
             if let Some(client) = client {
                 client.hold().await;
@@ -324,7 +323,7 @@ impl Gate {
             Ok(place) => place,
             Err(error) => {
                 return Err(Refusal {
-                    recording: recording.map(|it| Box::new((it, Outcome::limited(protocol)))),
+                    recording: recording.map(|it| Box::new(it.refused(Outcome::limited(protocol)))),
                     client,
                     ..Refusal::of(error)
                 });
@@ -335,7 +334,7 @@ impl Gate {
         {
             auth.inspect(|auth| auth.denials().add(Denial::Right));
             return Err(Refusal {
-                recording: recording.map(|it| Box::new((it, Outcome::denied(protocol)))),
+                recording: recording.map(|it| Box::new(it.refused(Outcome::denied(protocol)))),
                 ..Refusal::of(lacking(right))
             });
         }

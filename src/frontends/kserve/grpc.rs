@@ -71,7 +71,8 @@ impl Unary for ModelInfer {
             let target = target.arrived(context.arrival).keyed(context.key.text())?;
             let (budget, memory) = (budget.clone(), engine.shared_memory());
             let unpack = move || {
-                let request = codec::decode(request, &budget, memory.as_deref().map_err(|it| *it));
+                let request =
+                    codec::decode(request, &budget, memory.as_deref().map_err(Clone::clone));
                 drop(decoded);
                 request
             };

@@ -63,7 +63,7 @@ impl From<NoRegions> for Error {
             NoRegions::Off => unserved(
                 "shared memory is off; send tensors with the request, or start the server with --shared-memory",
             ),
-            NoRegions::Denied => Self::new(
+            NoRegions::Denied(_) => Self::new(
                 ErrorKind::Forbidden,
                 "Forbidden request - shared memory needs the right `admin`; send tensors with the request",
             ),

@@ -33,7 +33,7 @@ impl<'a> RegionReader<'a> {
     /// Reads the parameters of the input at an index; indices come in ascending order. Returns whether the input
     /// is in a region, so that it has no data of its own.
     pub(super) fn input(&mut self, index: usize, name: &str, given: &Parameters) -> Result<bool> {
-        let part = part(self.memory, name, given)?;
+        let part = part(&self.memory, name, given)?;
         let found = part.is_some();
         if let Some(part) = part {
             self.found().inputs.push((index, part));
@@ -43,7 +43,7 @@ impl<'a> RegionReader<'a> {
 
     /// Reads the parameters of a requested output.
     pub(super) fn output(&mut self, name: &str, given: &Parameters) -> Result<()> {
-        if let Some(part) = part(self.memory, name, given)? {
+        if let Some(part) = part(&self.memory, name, given)? {
             self.found().outputs.push((name.to_owned(), part));
         }
         Ok(())
@@ -67,7 +67,7 @@ impl<'a> RegionReader<'a> {
 
 /// Reads the parameters of a tensor: a region with a size, and an offset, which is 0 if it is not there.
 fn part(
-    memory: Result<&SharedMemory, NoRegions>,
+    memory: &Result<&SharedMemory, NoRegions>,
     tensor: &str,
     given: &Parameters,
 ) -> Result<Option<RegionPart>> {
@@ -96,7 +96,11 @@ fn part(
             "'{BYTE_SIZE}' must be specified along with '{REGION}' parameter for tensor '{tensor}'"
         ))
     })?;
-    memory?.part(region, offset, byte_size).map(Some)
+    let memory = memory.as_ref().map_err(|denied| {
+        denied.count();
+        denied.clone()
+    })?;
+    memory.part(region, offset, byte_size).map(Some)
 }
 
 fn invalid(parameter: &str, tensor: &str, expected: &str) -> Error {

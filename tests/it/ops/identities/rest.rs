@@ -101,8 +101,12 @@ fn ask(server: &Server, name: &str, method: &str, path: &str, body: &str) -> Ans
 }
 
 fn with_metrics(lines: &str) -> Guarded {
-    Guarded::start(lines, &["--metrics_enable"])
+    Guarded::start(lines, &["--metrics_enable", "--shared_memory", "/ovms_"])
 }
+
+/// A request with its tensor in a region.
+const IN_A_REGION: &str = r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32",
+    "parameters":{"shared_memory_region":"r","shared_memory_byte_size":40}}]}"#;
 
 #[test]
 fn denials_are_counted_by_their_reason() {
@@ -140,6 +144,11 @@ fn denials_are_counted_by_their_reason() {
         403
     );
     assert_eq!(ask(server, "root", "GET", path, "").status, 200);
+    // There is no model of this name that it lacks the right to.
+    let path_of_all = "/v2/models/stats";
+    assert_eq!(ask(server, "user", "GET", path_of_all, "").status, 200);
+    let infer = "/v2/models/dummy/infer";
+    assert_eq!(ask(server, "user", "POST", infer, IN_A_REGION).status, 403);
     for status in [401, 401, 429] {
         assert_eq!(ask(server, "wrong", "GET", path, "").status, status);
     }
@@ -148,16 +157,15 @@ fn denials_are_counted_by_their_reason() {
     insta::assert_snapshot!(counts(), @r#"
     ovms_requests_denied{reason="credentials"} 4
     ovms_requests_denied{reason="failures"} 1
-    ovms_requests_denied{reason="right"} 1
+    ovms_requests_denied{reason="right"} 2
     ovms_requests_denied{reason="servable"} 2
     "#);
 }
 
 #[test]
 fn tensors_in_regions_need_the_right_to_register_them() {
-    let body = r#"{"inputs":[{"name":"b","shape":[1,10],"datatype":"FP32",
-        "parameters":{"shared_memory_region":"r","shared_memory_byte_size":40}}]}"#;
-    let error = |name| ask(&SERVER, name, "POST", "/v2/models/dummy/infer", body).error();
+    let path = "/v2/models/dummy/infer";
+    let error = |name| ask(&SERVER, name, "POST", path, IN_A_REGION).error();
     insta::assert_snapshot!(error("user"), @"403: Forbidden request - shared memory needs the right `admin`; send tensors with the request");
     insta::assert_snapshot!(error("root"), @"404: Unable to find shared memory region: 'r' - register it first");
 }
