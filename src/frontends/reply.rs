@@ -15,6 +15,7 @@ use crate::{
     budget::{Budget, OVERHEAD},
     error::{Error, MAX_TEXT_LEN, Result, chain, whole_milliseconds},
     task,
+    tensor::DataType,
     text::cut_bytes,
 };
 
@@ -95,12 +96,31 @@ pub(super) fn serialized(value: &impl Serialize) -> Result<Response> {
         .map_err(|error| Error::internal("Internal server error").with_source(error))
 }
 
-/// Maximum size of an answer as JSON while it is written, as a multiple of its tensors: a byte takes four,
-/// in a buffer that doubles.
-pub(super) const MAX_JSON_GROWTH: usize = 8;
+/// Maximum memory of elements as JSON while they are written, as a multiple of their bytes: one takes as many characters
+/// as this is half of, in a buffer that doubles.
+const fn json_growth(dtype: DataType) -> usize {
+    match dtype {
+        // `-0.000012345679,`, of two bytes and of four.
+        DataType::F16 | DataType::Bf16 => 17,
+        DataType::F32 => 9,
+        // `false,`, and a character that is escaped.
+        DataType::Bool | DataType::String => 12,
+        // `-128,`.
+        DataType::I8 => 10,
+        _ => 8,
+    }
+}
 
-/// The same of one that may have its tensors as binary data behind the JSON.
-pub(super) const BINARY_GROWTH: usize = 4;
+/// The same of elements that are binary data behind the JSON.
+const BINARY_GROWTH: usize = 4;
+
+/// Returns the memory that an output may take while it is written: as JSON, or as binary data.
+pub(super) fn output_memory(dtype: DataType, bytes: usize, is_binary: bool) -> usize {
+    bytes.saturating_mul(match is_binary {
+        true => BINARY_GROWTH,
+        false => json_growth(dtype),
+    })
+}
 
 /// A good answer with a JSON body, and perhaps binary data behind it, before it is handed to the
 /// server.
@@ -109,8 +129,8 @@ pub(super) struct Whole {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Writes an answer of tensors of so many bytes, packed if its client wants that. The body has the charge for
-/// it, as much as it takes.
+/// Writes an answer of tensors of so many bytes, packed if its client wants that, in so much memory at most. The body has
+/// the charge for it, as much as it takes.
 ///
 /// # Errors
 ///
@@ -119,11 +139,11 @@ pub(super) async fn written(
     request: &HeaderMap,
     budget: &Budget,
     bytes: usize,
-    growth: usize,
+    memory: usize,
     write: impl FnOnce() -> Result<Whole> + Send + 'static,
 ) -> Result<Response> {
     let compress = wished(request);
-    let mut charge = budget.charge(bytes * growth)?;
+    let mut charge = budget.charge(memory)?;
     let write = move || {
         let mut whole = write()?;
         if compress {

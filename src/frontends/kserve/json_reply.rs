@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue};
 use super::json::{JSON_LENGTH, Wishes};
 use crate::{
     error::{Error, Result},
-    frontends::reply::Whole,
+    frontends::reply::{Whole, output_memory},
     request::{InferResponse, LooseTensor, Parameter, Parameters},
     tensor::{
         self, DataType, ShapeText, Tensor,
@@ -72,6 +72,24 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
     Ok(Whole {
         body: json,
         headers,
+    })
+}
+
+/// Returns the bytes of the outputs that go to the client, and the memory that they may take while they are written.
+pub(super) fn size(response: &InferResponse, wishes: &Wishes) -> (usize, usize) {
+    let outputs = response.outputs.iter();
+    let outputs = outputs.map(|(name, tensor)| (name, tensor.dtype(), tensor.data().len()));
+    let loose = response.loose.iter();
+    let loose = loose.map(|output| {
+        // Of other types nothing is written as JSON.
+        let dtype = DataType::from_kserve(&output.datatype).unwrap_or(DataType::U8);
+        (&output.name, dtype, output.data.len())
+    });
+    let sent = outputs.chain(loose);
+    let sent = sent.filter(|(name, ..)| response.placed(name).is_none());
+    sent.fold((0, 0), |(size, memory), (name, dtype, bytes)| {
+        let most = output_memory(dtype, bytes, is_binary(name, wishes));
+        (size + bytes, most.saturating_add(memory))
     })
 }
 

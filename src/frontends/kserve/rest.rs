@@ -18,9 +18,7 @@ use crate::{
         access, body, cross_origin, deadline,
         guard::{Access, RestContext, RestShared},
         idempotency::IdempotencyKey,
-        kserve, priority,
-        reply::{self, BINARY_GROWTH, MAX_JSON_GROWTH},
-        routes, weight,
+        kserve, priority, reply, routes, weight,
     },
     metrics::Query,
     model::ir::RtInfo,
@@ -189,19 +187,9 @@ pub(crate) async fn infer(
     });
     let (target, response) = deadline::within(limit, call).await?;
     seen.version(|| Some(response.model_version));
-    let loose = response.loose.iter();
-    let loose = loose.map(|tensor| (&tensor.name, tensor.data.len()));
-    let outputs = response.outputs.iter();
-    let outputs = outputs.map(|(name, tensor)| (name, tensor.data().len()));
-    let sent = outputs.chain(loose);
-    let sent = sent.filter(|(name, _)| response.placed(name).is_none());
-    let bytes = sent.map(|(_, bytes)| bytes).sum();
-    let growth = match wishes.reads_binary {
-        true => BINARY_GROWTH,
-        false => MAX_JSON_GROWTH,
-    };
+    let (bytes, memory) = json_reply::size(&response, &wishes);
     let encode = move || json_reply::encode(response, has_id, &wishes);
-    let answer = reply::written(&parts.headers, budget, bytes, growth, encode).await?;
+    let answer = reply::written(&parts.headers, budget, bytes, memory, encode).await?;
     target.written();
     Ok(answer)
 }

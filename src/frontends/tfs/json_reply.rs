@@ -3,7 +3,7 @@
 use super::json::Format;
 use crate::{
     error::{Error, Result},
-    frontends::reply::Whole,
+    frontends::reply::{Whole, output_memory},
     request::InferResponse,
     tensor::{
         DataType, Tensor,
@@ -14,6 +14,41 @@ use crate::{
 
 /// Outputs of strings with this end of their names are written as base64, each string of them.
 const BYTES_SUFFIX: &str = "_bytes";
+
+/// Returns the bytes of a response, and the memory that it may take while it is written: by rows it has the names of
+/// several outputs in each of them.
+pub(super) fn size(response: &InferResponse, format: Format) -> (usize, usize) {
+    let is_named = response.outputs.len() > 1;
+    let outputs = response.outputs.iter();
+    outputs.fold((0, 0), |(size, memory), (name, tensor)| {
+        let (shape, bytes) = (tensor.shape(), tensor.data().len());
+        let elements = output_memory(tensor.dtype(), bytes, false);
+        let rows = match (format, shape.first()) {
+            (Format::Row, Some(&rows)) => rows,
+            _ => 1,
+        };
+        let names = if is_named { rows } else { 1 };
+        let marks = MARKS.saturating_mul(lists(shape).saturating_add(rows));
+        let marks = marks.saturating_add(names.saturating_mul(MARKS + name.len()));
+        // In a buffer that doubles.
+        let marks = marks.saturating_mul(2);
+        let memory = memory.saturating_add(elements).saturating_add(marks);
+        (size + bytes, memory)
+    })
+}
+
+/// Most characters for a list, a row, or a name beside what is in it.
+const MARKS: usize = 4;
+
+/// Returns how many lists there are in a tensor of a shape.
+fn lists(shape: &[usize]) -> usize {
+    let outer = &shape[..shape.len().saturating_sub(1)];
+    let within = outer.iter().scan(1_usize, |lists, &length| {
+        *lists = lists.saturating_mul(length);
+        Some(*lists)
+    });
+    within.fold(1, usize::saturating_add)
+}
 
 /// Writes a response in the format of its request.
 ///
@@ -121,14 +156,14 @@ fn members(outputs: &mut [Output<'_>], outer: usize, json: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, encode};
+    use super::{Format, encode, size};
     use crate::{
         request::InferResponse,
         tensor::{DataType, Tensor},
     };
 
-    fn written(outputs: Vec<(&str, DataType, &[usize], &[u8])>, format: Format) -> String {
-        let response = InferResponse {
+    fn response(outputs: Vec<(&str, DataType, &[usize], &[u8])>) -> InferResponse {
+        InferResponse {
             model_name: "m".to_owned(),
             model_version: 1,
             id: String::new(),
@@ -144,8 +179,11 @@ mod tests {
                     (name.to_owned(), tensor)
                 })
                 .collect(),
-        };
-        match encode(&response, format) {
+        }
+    }
+
+    fn written(outputs: Vec<(&str, DataType, &[usize], &[u8])>, format: Format) -> String {
+        match encode(&response(outputs), format) {
             Ok(whole) => String::from_utf8(whole.body).unwrap(),
             Err(error) => format!("{} {error}", error.kind().http()),
         }
@@ -155,6 +193,44 @@ mod tests {
     const STRING: DataType = DataType::String;
     const FRAMED: &[u8] = b"\x02\0\0\0a\"\0\0\0\0";
     const MIXED: &[u8] = b"\x01\0\0\0\xff\x02\0\0\0\xc3\xbc";
+
+    #[test]
+    fn no_answer_takes_more_memory_than_is_charged_for_it() {
+        const COUNT: usize = 1000;
+        let small = -1.234_567_9e-5_f32;
+        let half = |bytes: [u8; 4]| [bytes[2], bytes[3]];
+        let elements: [(DataType, &[u8]); 12] = [
+            (DataType::Bool, &[0]),
+            (DataType::I8, &[0x80]),
+            (U8, &[0xff]),
+            (DataType::I16, &i16::MIN.to_le_bytes()),
+            (DataType::I32, &i32::MIN.to_le_bytes()),
+            (DataType::I64, &i64::MIN.to_le_bytes()),
+            (DataType::U64, &u64::MAX.to_le_bytes()),
+            (DataType::F16, &[0xff, 0x83]),
+            (DataType::Bf16, &half(small.to_le_bytes())),
+            (DataType::F32, &small.to_le_bytes()),
+            (
+                DataType::F64,
+                &(-1.234_567_890_123_456_7e-5_f64).to_le_bytes(),
+            ),
+            (STRING, b"\x01\0\0\0\x01"),
+        ];
+        for (dtype, element) in elements {
+            let data = element.repeat(COUNT);
+            for shape in [&[COUNT][..], &[COUNT, 1, 1, 1], &[1, COUNT]] {
+                let one = ("a name", dtype, shape, &data[..]);
+                for outputs in [vec![one], vec![one, ("another", dtype, shape, &data)]] {
+                    let response = response(outputs);
+                    for format in [Format::Row, Format::Column] {
+                        let written = encode(&response, format).unwrap().body.len();
+                        let (_, memory) = size(&response, format);
+                        assert!(2 * written <= memory, "{dtype} {shape:?}: {written}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn one_output_is_plain_and_several_are_an_object() {

@@ -19,8 +19,7 @@ use crate::{
         access, body,
         guard::{Access, RestContext, Rule},
         idempotency::IdempotencyKey,
-        priority,
-        reply::{self, MAX_JSON_GROWTH},
+        priority, reply,
         routes::{self, not_allowed, unknown_path},
         tfs, weight,
     },
@@ -141,10 +140,9 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let target = target.keyed(key.text())?.unwritten();
     let response = target.infer(request).await?;
     seen.version(|| Some(response.model_version));
-    let outputs = response.outputs.iter();
-    let bytes = outputs.map(|(_, tensor)| tensor.data().len()).sum();
+    let (bytes, memory) = json_reply::size(&response, format);
     let encode = move || json_reply::encode(&response, format);
-    let answer = reply::written(&parts.headers, budget, bytes, MAX_JSON_GROWTH, encode).await?;
+    let answer = reply::written(&parts.headers, budget, bytes, memory, encode).await?;
     target.written();
     Ok(answer)
 }

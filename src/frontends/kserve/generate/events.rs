@@ -20,11 +20,7 @@ use crate::{
     budget::{Budget, Charge},
     engine::stream::{StreamResponse, StreamResponses},
     error::{Error, Result},
-    frontends::{
-        access::Seen,
-        kserve::json_reply,
-        reply::{self, MAX_JSON_GROWTH},
-    },
+    frontends::{access::Seen, kserve::json_reply, reply},
     request::InferResponse,
     task,
 };
@@ -188,8 +184,8 @@ pub(super) async fn of_response(
     response: InferResponse,
     id: Option<String>,
 ) -> Result<Vec<u8>> {
-    let bytes = size(&response);
-    let charge = budget.charge(bytes * MAX_JSON_GROWTH)?;
+    let (bytes, memory) = size(&response);
+    let charge = budget.charge(memory)?;
     let write = move || {
         let event = data(&json_reply::flat(&response, id.as_deref())?);
         drop(charge);

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use self::events::Events;
 use super::{
+    json::Wishes,
     json_reply,
     rest::{ORIGIN, PathNames},
 };
@@ -30,7 +31,7 @@ use crate::{
         guard::{Access, RestContext},
         idempotency::IdempotencyKey,
         priority,
-        reply::{self, MAX_JSON_GROWTH, Whole},
+        reply::{self, Whole},
         weight,
     },
     graph,
@@ -48,7 +49,7 @@ pub(crate) async fn generate(
 ) -> Result<Response> {
     let call = GenerateCall::read(&context, names, request).await?;
     let (target, response, id) = call.infer(&context).await?;
-    let bytes = size(&response);
+    let (bytes, memory) = size(&response);
     let write = move || {
         Ok(Whole {
             body: json_reply::flat(&response, id.as_deref())?,
@@ -56,7 +57,7 @@ pub(crate) async fn generate(
         })
     };
     let (headers, budget) = (&call.headers, &context.intake.budget);
-    let answer = reply::written(headers, budget, bytes, MAX_JSON_GROWTH, write).await?;
+    let answer = reply::written(headers, budget, bytes, memory, write).await?;
     target.written();
     Ok(answer)
 }
@@ -217,10 +218,7 @@ impl GenerateCall {
     }
 }
 
-/// Returns the bytes of all outputs.
-fn size(response: &InferResponse) -> usize {
-    let loose = response.loose.iter().map(|tensor| tensor.data.len());
-    let outputs = response.outputs.iter();
-    let outputs = outputs.map(|(_, tensor)| tensor.data().len());
-    outputs.chain(loose).sum()
+/// Returns the bytes of all outputs, and the memory that they may take while they are written.
+fn size(response: &InferResponse) -> (usize, usize) {
+    json_reply::size(response, &Wishes::default())
 }
