@@ -38,17 +38,25 @@ struct Account {
 }
 
 impl Account {
-    /// Charges bytes, and those that it is part of. What does not fit is never counted, so that it takes
-    /// nobody's room while it is refused.
-    fn add(&self, more: usize) -> Result<()> {
+    /// Charges bytes, and those that it is part of; else returns the account without room. What does not fit is never
+    /// counted, so that it takes nobody's room while it is refused.
+    fn add(&self, more: usize) -> Result<(), &Self> {
         let fitting = |before: usize| before.checked_add(more).filter(|sum| *sum <= self.max);
         let added = (self.charged).fetch_update(Ordering::Relaxed, Ordering::Relaxed, fitting);
         match &self.part {
-            None => added.map(drop).map_err(|_| exhausted(self.max)),
-            Some((owner, _)) if added.is_err() => Err(owner.exhausted(self.max)),
+            _ if added.is_err() => Err(self),
+            None => Ok(()),
             Some((_, whole)) => whole.0.add(more).inspect_err(|_| {
                 self.charged.fetch_sub(more, Ordering::Relaxed);
             }),
+        }
+    }
+
+    /// Makes the error of one who comes while too much is charged.
+    fn exhausted(&self) -> Error {
+        match &self.part {
+            None => exhausted(self.max),
+            Some((owner, _)) => owner.exhausted(self.max),
         }
     }
 
@@ -231,10 +239,11 @@ impl Charge {
     /// Fails if that is more than is left, with [`ErrorKind::TooLarge`] if it is more than there is in all; what was
     /// charged before stays.
     pub fn add(&mut self, more: usize) -> Result<()> {
-        let added = self.budget.0.add(more);
-        added.map_err(|error| {
-            let total = self.bytes.saturating_add(more);
-            self.budget.0.never(total).unwrap_or(error)
+        let account = &self.budget.0;
+        account.add(more).map_err(|full| {
+            let never = account.never(self.bytes.saturating_add(more));
+            // One error, since owners count what they refuse.
+            never.unwrap_or_else(|| full.exhausted())
         })?;
         self.bytes += more;
         Ok(())

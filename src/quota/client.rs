@@ -400,6 +400,9 @@ mod tests {
         );
         assert_eq!((budget.charged(), all.charged()), (0, 950));
         assert_eq!(count(&counts, ClientLimit::BytesInFlight), 1);
+        let refused = budget.charge(101).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        assert_eq!(count(&counts, ClientLimit::BytesInFlight), 2);
     }
 
     #[tokio::test(start_paused = true)]
