@@ -188,7 +188,7 @@ impl WorkerGroup {
     }
 
     /// Returns the bytes of memory that inputs have.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "python"))]
     pub(in crate::python) fn charged_inputs(&self) -> usize {
         self.inputs.charged()
     }
