@@ -383,8 +383,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
         }
         _ => {
             let text = error.render().to_string();
-            let text = text.trim_end();
-            let text = text.strip_prefix("error: ").unwrap_or(text);
+            let text = text.trim_end().trim_start_matches("error: ");
             let meant = subcommand_meant(&error);
             let flag = flag_meant(&error, args);
             let shape = shape_meant(&error, args);
@@ -406,6 +405,7 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(infer::again_alone(&error, args))
                 .may_hint(of_directive(&error))
                 .may_hint(infer::preset_meant(&error))
+                .may_hint(spelling::of_no_text(&error, args))
                 .may_hint(
                     variable.map(|name| {
                         format!("the value comes from the environment variable {name}")

@@ -1,12 +1,14 @@
-//! Spelling of flags: `_` and `-` are equal, whichever of them the help has.
+//! Spelling of the command line: `_` and `-` are equal in flags, whichever of them the help has, and most values are
+//! UTF-8.
 
 use std::{
     collections::HashMap,
+    env,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
 };
 
-use clap::Command;
+use clap::{Command, error::ErrorKind};
 
 /// Returns a name with hyphens in place of underscores.
 pub(crate) fn hyphenated(name: &str) -> String {
@@ -52,13 +54,74 @@ fn collect(command: &Command, known: &mut HashMap<String, String>) {
     inner.for_each(|inner| collect(inner, known));
 }
 
+/// Flags whose values are not shown.
+const SECRETS: [&str; 3] = ["--api-key", "--bearer", "--header"];
+
+/// Returns which word or variable has bytes that are no text, and what to do with a file of such a name.
+pub(crate) fn of_no_text(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidUtf8 {
+        return None;
+    }
+    let Some(place) = args.iter().position(|word| word.to_str().is_none()) else {
+        let set = env::vars_os().filter(|(_, value)| value.to_str().is_none());
+        let mut names = set.filter_map(|(name, _)| name.into_string().ok());
+        let name = names.find(|name| name.starts_with("OVMS_"))?;
+        return Some(format!("the environment variable {name} is not UTF-8"));
+    };
+    let is_secret = |word: &OsString| {
+        let word = hyphenated(&word.to_string_lossy());
+        SECRETS.iter().any(|flag| word.starts_with(flag))
+    };
+    let (word, before) = (&args[place], args.get(place.wrapping_sub(1)));
+    if is_secret(word) || before.is_some_and(is_secret) {
+        return None;
+    }
+    let word = word.to_string_lossy();
+    let of_file = match word.contains('@') {
+        true => {
+            ": a file of such a name is read from standard input, as with `-i @-.png < FILE`, or by a pattern, as \
+             `-i '@DIR/*.png'`"
+        }
+        false => "",
+    };
+    Some(format!("`{word}` is not UTF-8{of_file}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
+    use std::{
+        ffi::{OsStr, OsString},
+        os::unix::ffi::OsStrExt,
+    };
 
-    use clap::{Arg, Command};
+    use clap::{Arg, Command, error::ErrorKind};
 
-    use super::normalized;
+    use super::{normalized, of_no_text};
+
+    #[test]
+    fn a_word_that_is_no_text_is_shown_unless_it_is_a_secret() {
+        let error = clap::Error::new(ErrorKind::InvalidUtf8);
+        let hint = |before: &str, word: &[u8]| {
+            let word = OsStr::from_bytes(word).to_owned();
+            of_no_text(&error, &["ovms".into(), before.into(), word])
+        };
+        let shown = hint("-i", b"x=@caf\xe9.png").unwrap();
+        assert!(
+            shown.starts_with("`x=@caf\u{fffd}.png` is not UTF-8: a file"),
+            "{shown}"
+        );
+        assert_eq!(
+            hint("infer", b"\xff").as_deref(),
+            Some("`\u{fffd}` is not UTF-8")
+        );
+        assert_eq!(hint("--api_key", b"\xff"), None);
+        assert_eq!(hint("-q", b"--header=a=\xff"), None);
+        let other = clap::Error::new(ErrorKind::UnknownArgument);
+        assert_eq!(
+            of_no_text(&other, &[OsStr::from_bytes(b"\xff").to_owned()]),
+            None
+        );
+    }
 
     #[test]
     fn underscores_and_hyphens_are_equal_in_known_flags() {

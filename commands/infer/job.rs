@@ -13,7 +13,10 @@ use ovms::{
 };
 
 use super::{
-    args::{ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs},
+    args::{
+        HEADER_VARIABLE, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs,
+        of_variable,
+    },
     call_failure, failure,
     run::{Show, Task},
     sequence::Sequence,
@@ -183,7 +186,18 @@ pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptio
         .flatten()
         .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()
-        .map_err(|error| call_failure::client(ClientError::Request(error)))?;
+        .map_err(|error| {
+            let is_it = |set: &str| {
+                let mut typed = args.header.iter().flatten();
+                let has = |name: &str, value: &str| {
+                    let mut lines = set.split('\n');
+                    lines.any(|line| line.split_once('=') == Some((name, value)))
+                };
+                typed.all(|(name, value)| has(name, value))
+            };
+            call_failure::client(ClientError::Request(error))
+                .may_hint(of_variable(HEADER_VARIABLE, is_it))
+        })?;
     args.credentials.add_to(&mut headers)?;
     Ok(ClientOptions {
         address,

@@ -269,7 +269,7 @@ pub(crate) struct ServerArgs {
         value_name = "KEY=VALUE",
         value_parser = header_line,
         value_delimiter = '\n',
-        env = "OVMS_HEADER",
+        env = HEADER_VARIABLE,
         hide_env_values = true
     )]
     pub(in crate::infer) header: Vec<TypedHeader>,
@@ -294,7 +294,7 @@ pub(crate) struct CredentialArgs {
     /// API key to send, as x-api-key
     ///
     /// Other users of this machine can see command lines; the environment variable hides the key from them.
-    #[arg(long, value_name = "KEY", env = "OVMS_API_KEY", hide_env_values = true)]
+    #[arg(long, value_name = "KEY", env = API_KEY_VARIABLE, hide_env_values = true)]
     pub(crate) api_key: Option<String>,
 
     /// Token (JWT) to send, as authorization: Bearer
@@ -306,14 +306,16 @@ impl CredentialArgs {
     /// Adds the headers of the credentials. Errors have no values, which are secrets.
     pub(crate) fn add_to(&self, headers: &mut HeaderMap) -> Result<(), Failure> {
         let bearer = self.bearer.as_ref().map(|token| format!("Bearer {token}"));
-        for (flag, name, value) in [
-            ("--api-key", API_KEY, &self.api_key),
-            ("--bearer", AUTHORIZATION, &bearer),
+        for (flag, variable, name, value) in [
+            ("--api-key", Some(API_KEY_VARIABLE), API_KEY, &self.api_key),
+            ("--bearer", None, AUTHORIZATION, &bearer),
         ] {
             let Some(text) = value else { continue };
             let mut value = HeaderValue::from_str(text).map_err(|_| {
-                let text = format!("{flag} has characters that headers do not have");
-                Failure::usage(text).hint("it is not shown here, since it is a secret")
+                let is_it = |set: &str| set == text;
+                Failure::usage(format!("{flag} has characters that headers do not have"))
+                    .hint("it is not shown here, since it is a secret")
+                    .may_hint(variable.and_then(|variable| of_variable(variable, is_it)))
             })?;
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -326,6 +328,21 @@ impl fmt::Debug for CredentialArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CredentialArgs(***)")
     }
+}
+
+/// Environment variable with headers, one in each line.
+pub(in crate::infer) const HEADER_VARIABLE: &str = "OVMS_HEADER";
+
+/// Environment variable with an API key.
+const API_KEY_VARIABLE: &str = "OVMS_API_KEY";
+
+/// Returns the hint at a variable, if what it is set to is what is refused.
+pub(in crate::infer) fn of_variable(
+    name: &str,
+    is_it: impl FnOnce(&str) -> bool,
+) -> Option<String> {
+    let set = std::env::var(name).ok()?;
+    is_it(&set).then(|| format!("the value comes from the environment variable {name}"))
 }
 
 /// Header of an API key.
@@ -377,6 +394,9 @@ fn api() -> impl TypedValueParser<Value = Api> {
 /// Units and their seconds. `ms` is tried before `s` and `m`.
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
+/// Longest duration: 100 years. The time after a longer one may be none that a clock has.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Reads the name of a model, which the address of a server is not.
 pub(crate) fn model_name(text: &str) -> Result<String, String> {
     match text.contains("://") {
@@ -387,7 +407,8 @@ pub(crate) fn model_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`; a number alone is in seconds.
+/// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`; a number alone is in seconds. One that is longer
+/// than anybody waits counts as [`LONGEST`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || {
         format!(
@@ -407,7 +428,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     let number: f64 = number.parse().map_err(|_| expected())?;
     match Duration::try_from_secs_f64(number * unit) {
-        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        Ok(duration) if duration > Duration::ZERO => Ok(duration.min(LONGEST)),
         _ => Err(expected()),
     }
 }
@@ -416,7 +437,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::duration;
+    use super::{LONGEST, duration};
 
     #[test]
     fn durations_are_in_seconds_or_have_a_unit() {
@@ -435,6 +456,7 @@ mod tests {
                 "{text}"
             );
         }
+        assert_eq!(duration("9223372036854775807"), Ok(LONGEST));
         for text in [
             "", "s", "-1s", "-1", "0", "0s", "1e3s", "10 s", "1d", "infs",
         ] {

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::ValueProblem;
 use crate::tensor::{
-    DataType, Tensor, byte_size, elements,
+    DataType, ShapeText, Tensor, TensorError, byte_size, elements,
     values::{Packer, Value, ValueError, values},
 };
 
@@ -128,6 +128,9 @@ const MAX_RANDOM: u64 = 100;
 /// The length of a random string.
 const LETTERS: usize = 8;
 
+/// Maximum size of a tensor that is filled in bytes: a message of Protocol Buffers has 2 GiB at most.
+const MAX_FILLED: usize = 2 << 30;
+
 /// Values to fill inputs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
@@ -159,6 +162,10 @@ impl Filler {
         // Checks that the size can be counted.
         let size = byte_size(dtype, &shape)?;
         let count = elements(&shape).unwrap_or(0);
+        let needed = size.unwrap_or(count.saturating_mul(4 + LETTERS));
+        if needed > MAX_FILLED {
+            return Err(TensorError::Overflow(ShapeText(&shape).to_string()).into());
+        }
         let data = match (&mut self.0, size) {
             (None, Some(size)) => vec![0; size].into(),
             (None, None) => vec![0; count * 4].into(),
@@ -326,10 +333,17 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_cannot_be_counted_is_refused() {
-        let error = Filler::new(Fill::Zeros)
-            .tensor(DataType::F32, vec![usize::MAX, 2])
-            .unwrap_err();
-        assert!(error.to_string().ends_with("is too large"));
+    fn a_shape_that_is_too_large_is_refused() {
+        for (dtype, shape) in [
+            (DataType::F32, [usize::MAX, 2]),
+            (DataType::F32, [1 << 20, 1 << 20]),
+            (DataType::U8, [(2 << 30) + 1, 1]),
+            (DataType::String, [1 << 30, 1]),
+        ] {
+            for fill in [Fill::Zeros, Fill::Random(Some(1))] {
+                let error = Filler::new(fill).tensor(dtype, shape.to_vec()).unwrap_err();
+                assert!(error.to_string().ends_with("is too large"), "{error}");
+            }
+        }
     }
 }
