@@ -363,7 +363,7 @@ fn check_saved(path: &Path) -> Result<(), Failure> {
     Err(Failure::usage(text).hint(hint))
 }
 
-/// Refuses a page in the place of a report, or in a file that looks like one of another form.
+/// Refuses a page on stdout, in the place of a report, or in a file that looks like one of another form.
 pub(super) fn check_page<'a>(
     output: &BenchOutputArgs,
     reports: impl IntoIterator<Item = Option<&'a Path>>,
@@ -385,6 +385,7 @@ pub(super) fn check_page<'a>(
         return Err(Failure::usage(text).hint("name another file for the page"));
     }
     let hint = match ending(path).as_deref() {
+        _ if path == Path::new("-") => "name a file for it, as `--html report.html`".to_owned(),
         Some("csv") => csv_hint(path),
         Some("json") => format!("`--output json > {shown}` writes the report as JSON"),
         _ => return Ok(()),

@@ -157,14 +157,17 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
             return Err(Failure::usage_verbatim(format!("{text}\n{}", usage(&ADD))));
         }
     };
-    let base_path = base_path.to_string_lossy();
+    let base_path = base_path.to_str().ok_or_else(|| {
+        let text = format!("{} is not UTF-8, which JSON needs", base_path.display());
+        Failure::failed(text).hint("rename the file or folder, or link to it by another name")
+    })?;
     let settings = given_settings(&args.flags)?;
     let content = written_files::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
-    let edited = config::add_model(content.as_deref(), (name, &base_path), &settings)
+    let edited = config::add_model(content.as_deref(), (name, base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
     check_settings(content.as_deref(), &edited, &path, name)?;
     if !base_path.contains("://") {
-        note_missing(&path, Path::new(&*base_path));
+        note_missing(&path, Path::new(base_path));
     }
     written_files::write(&path, &edited, true)?;
     done(args, &path, name, "added")

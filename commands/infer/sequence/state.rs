@@ -133,6 +133,12 @@ fn cannot_save(path: &Path, error: ClientError) -> Failure {
 
 /// Refuses a place where the state cannot be saved, before any step is sent.
 fn check_place(path: &Path) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Err(Failure::usage(
+            "cannot save to -: `--save-state` writes a file, and stdout has the answer",
+        )
+        .hint("name a file, as `--save-state state.safetensors`"));
+    }
     let Err(error) = whole_file::check(path) else {
         return Ok(());
     };

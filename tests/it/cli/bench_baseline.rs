@@ -163,6 +163,11 @@ fn a_report_is_no_file_of_another_form() {
     error: cannot write r.JSON: `--html` writes a page
     hint: `--output json > r.JSON` writes the report as JSON
     ");
+    insta::assert_snapshot!(page("-"), @"
+    exit 64
+    error: cannot write -: `--html` writes a page
+    hint: name a file for it, as `--html report.html`
+    ");
     insta::assert_snapshot!(page("./report"), @"
     exit 64
     error: cannot write ./report: `--html` writes a page, and it is a report
