@@ -11,7 +11,7 @@ use std::{
     cell::Cell,
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -158,8 +158,12 @@ fn run_pip(
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let (packages, error) = (packages(requirements).join(" "), last_error(&said));
-    let text = format!("pip cannot install {packages}: {error}");
-    Err(Failure::failed(text)
+    let failure = Failure::failed(format!("pip cannot install {packages}: {error}"));
+    let failure = match broken_connection(&said) {
+        Some(reason) => failure.caused_by(&io::Error::other(reason.to_owned())),
+        None => failure,
+    };
+    Err(failure
         .hint("check the network and pip's configuration, then run `ovms setup` again; it resumes"))
 }
 
@@ -192,12 +196,28 @@ fn last_line(text: &str) -> &str {
     text.trim().lines().next_back().unwrap_or("it said nothing")
 }
 
-/// Returns pip's last line that begins with `ERROR:`, else its last line.
+/// Returns pip's last error, else its last line. Older errors are lines that begin with `ERROR:`; newer ones begin with
+/// `×`, and advice for users of pip follows them; a traceback ends with the error.
 fn last_error(text: &str) -> &str {
-    text.lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("ERROR: "))
-        .unwrap_or_else(|| last_line(text))
+    let mut lines = text.lines().rev();
+    let found = lines.find_map(|line| match line.strip_prefix("ERROR: ") {
+        Some("Exception:") => Some(last_line(text)),
+        Some(error) => Some(error),
+        None => line.strip_prefix("× "),
+    });
+    found.unwrap_or_else(|| last_line(text))
+}
+
+/// Returns why there was no connection to an index, in the output of pip, which concludes that there is no such
+/// package.
+fn broken_connection(text: &str) -> Option<&str> {
+    if !last_error(text).starts_with("No matching distribution") {
+        return None;
+    }
+    let mut lines = text.lines().rev();
+    let (_, reason) = lines.find_map(|line| line.split_once("connection broken by '"))?;
+    let end = reason.rfind("': ").unwrap_or(reason.len());
+    Some(&reason[..end])
 }
 
 /// Interval between two lines about one download if nothing is drawn.
@@ -268,7 +288,41 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{PINNED_VERSION, PIP, RUNTIME, lines, packages};
+    use super::{PINNED_VERSION, PIP, RUNTIME, broken_connection, last_error, lines, packages};
+
+    #[test]
+    fn errors_of_pip_are_found_among_its_other_lines() {
+        let missing = "WARNING: Retrying (Retry(total=0)) after connection broken by \
+                       'ProxyError('Cannot connect to proxy.')': /simple/pip/\n\
+                       ERROR: Could not find a version\n\
+                       ERROR: No matching distribution found for pip==25.3\n";
+        assert_eq!(
+            last_error(missing),
+            "No matching distribution found for pip==25.3"
+        );
+        assert_eq!(
+            broken_connection(missing),
+            Some("ProxyError('Cannot connect to proxy.')")
+        );
+        let cut = "  WARNING: Attempting to resume incomplete download (5 kB/9 kB, attempt 5)\n\
+                   error: incomplete-download\n\n\
+                   × Download failed after 6 attempts because not enough bytes were received\n\
+                   ╰─> URL: https://example.org/a.whl\n\n\
+                   note: This is an issue with network connectivity, not pip.\n\
+                   hint: Use --resume-retries to configure resume attempt limit.\n";
+        assert_eq!(
+            last_error(cut),
+            "Download failed after 6 attempts because not enough bytes were received"
+        );
+        assert_eq!(broken_connection(cut), None);
+        let other = missing.replace("No matching distribution", "No space left");
+        assert_eq!(broken_connection(&other), None);
+        let raised = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"a.py\"\n\
+                      TimeoutError: Read timed out.\n";
+        assert_eq!(last_error(raised), "TimeoutError: Read timed out.");
+        assert_eq!(last_error("Killed\n"), "Killed");
+        assert_eq!(last_error(""), "it said nothing");
+    }
 
     #[test]
     fn a_line_of_other_bytes_is_one_of_many() {
