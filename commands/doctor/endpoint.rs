@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use ovms::{
-    client::{Address, Api, Client, ClientError, ClientOptions, TlsEndpoint},
+    client::{Address, Api, Client, ClientError, ClientOptions, TlsEndpoint, speaks_tls},
     error::chain,
     tls::{CertificateFacts, ClientTls, ClientTlsOptions, TlsProblem, in_words},
 };
@@ -153,7 +153,10 @@ async fn server(options: &ClientOptions) -> Check {
                 ClientError::Unreachable { source, .. } | ClientError::Closed { source, .. } => {
                     match TlsProblem::of(&**source) {
                         Some(problem) => failed("server", &problem, address, &text),
-                        None => check.hint("is it running, and is the address right?"),
+                        None => match of_other_scheme(options).await {
+                            Some(check) => check.detail(text),
+                            None => check.hint("is it running, and is the address right?"),
+                        },
                     }
                 }
                 ClientError::Refused(refusal) if refusal.is_unauthenticated() => {
@@ -163,4 +166,29 @@ async fn server(options: &ClientOptions) -> Check {
             }
         }
     }
+}
+
+/// Makes the check of a server that speaks TLS, or another protocol than the scheme of its address; `None` of any other.
+async fn of_other_scheme(options: &ClientOptions) -> Option<Check> {
+    let (address, api) = (&options.address, options.api);
+    let check = |text: String| Check::new("server", Status::Warn, text);
+    if let Some(with) = speaks_tls(options).await {
+        let check = check(format!("the server at {address} speaks TLS"));
+        return Some(check.hint(format!("check it with --url {with}")));
+    }
+    let other = Client::other_api(options).await?;
+    let check = check(format!("the server at {address} speaks {other}, not {api}"));
+    if address.unix_socket().is_some() {
+        return Some(check);
+    }
+    let scheme = match (other.is_grpc(), address.is_tls()) {
+        (true, false) => "grpc",
+        (true, true) => "grpcs",
+        (false, false) => "http",
+        (false, true) => "https",
+    };
+    Some(check.hint(format!(
+        "check it with --url {scheme}://{}",
+        address.authority()
+    )))
 }

@@ -171,7 +171,10 @@ fn completions() -> Check {
     const NAME: &str = "completions";
     let shell = env::var("SHELL").unwrap_or_default();
     let shell = Path::new(&shell).file_name().unwrap_or_default();
-    let shell = shell.to_string_lossy();
+    let shell = match shell.to_string_lossy() {
+        program if program == "pwsh" => "powershell".into(),
+        shell => shell,
+    };
     let places = locations(&shell);
     if places.is_empty() {
         let text = match &*shell {
@@ -190,7 +193,7 @@ fn completions() -> Check {
     }
 }
 
-/// Returns where a shell that loads completions on demand looks for them.
+/// Returns where a shell looks for completions, or its start-up file for those that were installed.
 fn locations(shell: &str) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let data = places::data().unwrap_or_default();
@@ -212,6 +215,8 @@ fn locations(shell: &str) -> Vec<PathBuf> {
             let own = configuration.join("fish/completions/ovms.fish");
             ("fish/vendor_completions.d/ovms.fish", vec![own])
         }
+        "powershell" => return vec![configuration.join("powershell/ovms.ps1")],
+        "elvish" => return vec![configuration.join("elvish/lib/ovms-completions.elv")],
         _ => return Vec::new(),
     };
     let shared = [data, "/usr/local/share".into(), "/usr/share".into()];
