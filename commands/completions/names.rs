@@ -147,6 +147,15 @@ pub(crate) fn models() -> ArgValueCandidates {
     })
 }
 
+/// Returns the values of an argument that stand before the word with the cursor, which is the last one.
+pub(crate) fn given(argument: &str) -> Vec<String> {
+    let line = Line::read();
+    let values = line.iter().flat_map(|line| line.texts(argument));
+    let mut values: Vec<String> = values.map(str::to_owned).collect();
+    values.pop();
+    values
+}
+
 fn candidates(names: fn(&Line, Instant) -> Option<Vec<Name>>) -> ArgValueCandidates {
     ArgValueCandidates::new(move || find(names))
 }

@@ -15,7 +15,7 @@ use clap_complete::{
 
 use crate::{
     cli::{Cli, with_subcommand, without_empty_variables},
-    spelling,
+    error_format, spelling,
     ui::shell_word,
 };
 
@@ -63,16 +63,39 @@ impl EnvCompleter for Scripted {
             return line.write_complete(command, folder, answer);
         }
         // The word with the cursor is the last one, and an empty one may not have been passed.
-        let at = env::var("_CLAP_COMPLETE_INDEX").ok();
-        if let Some(at) = at.and_then(|at| at.parse::<usize>().ok()) {
+        if let Some(at) = place_of_cursor() {
             words.resize(at + 1, OsString::new());
         }
-        // The shell compares candidates with the word at the cursor as it is typed.
         let typed = words.pop().unwrap_or_default();
         let mut words = spelling::normalized(command, words);
-        words.push(typed);
-        self.0.write_complete(command, words, folder, answer)
+        let text = typed.to_str().unwrap_or_default();
+        let hyphenated = with_hyphens(text);
+        if hyphenated == text {
+            words.push(typed);
+            return self.0.write_complete(command, words, folder, answer);
+        }
+        // The shell compares candidates with the word at the cursor as it is typed.
+        words.push(hyphenated.clone().into());
+        let mut found = Vec::new();
+        self.0.write_complete(command, words, folder, &mut found)?;
+        answer.write_all(as_typed(&String::from_utf8_lossy(&found), &hyphenated, text).as_bytes())
     }
+}
+
+/// Returns the place of the word with the cursor, where the shell reports it.
+fn place_of_cursor() -> Option<usize> {
+    env::var("_CLAP_COMPLETE_INDEX").ok()?.parse().ok()
+}
+
+/// Spells the flag at the beginning of lines as it is typed: with underscores.
+fn as_typed(lines: &str, hyphenated: &str, typed: &str) -> String {
+    let end = typed.find('=').unwrap_or(typed.len());
+    let lines = lines.split_inclusive('\n');
+    let spelled = lines.map(|line| match line.strip_prefix(&hyphenated[..end]) {
+        Some(rest) => format!("{}{rest}", &typed[..end]),
+        None => line.to_owned(),
+    });
+    spelled.collect()
 }
 
 /// Mark of the cursor: from a private range of Unicode, so that nobody types it.
@@ -176,11 +199,19 @@ impl Line {
     pub(super) fn read() -> Option<Self> {
         Self::of(match BashLine::of_environment() {
             Some(line) => line.words.into_iter().map(Into::into).collect(),
-            None => env::args_os().skip_while(|it| it != "--").skip(1).collect(),
+            None => {
+                let words = env::args_os().skip_while(|it| it != "--").skip(1);
+                let mut words: Vec<OsString> = words.collect();
+                let least = place_of_cursor().map_or(0, |at| at + 1);
+                words.resize(words.len().max(least), OsString::new());
+                words
+            }
         })
     }
 
     fn of(words: Vec<OsString>) -> Option<Self> {
+        let (words, _) = error_format::taken(words);
+        let words = words.into_iter().map(at_home).collect();
         let root = lenient(without_empty_variables(Cli::command())).ignore_errors(true);
         let words = spelling::normalized(&root, with_subcommand(words));
         let mut matches = root.try_get_matches_from(words).ok()?;
@@ -202,6 +233,15 @@ impl Line {
     }
 }
 
+/// Returns a word whose `~` the shell expands only when the line is run.
+fn at_home(word: OsString) -> OsString {
+    let rest = word.to_str().and_then(|word| word.strip_prefix("~/"));
+    match (rest, env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest).into(),
+        _ => word,
+    }
+}
+
 /// Accepts any text as any value, so that a wrong one does not end the search.
 fn lenient(command: Command) -> Command {
     command
@@ -214,7 +254,31 @@ fn lenient(command: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use super::{BashLine, Line, split};
+    use super::{BashLine, Line, as_typed, split};
+
+    #[test]
+    fn a_flag_is_completed_in_the_spelling_that_is_typed() {
+        for (typed, found, expected) in [
+            (
+                "--rest_p",
+                "--rest-port\tPort\n--quiet",
+                "--rest_port\tPort\n--quiet",
+            ),
+            (
+                "--log_level=D",
+                "--log-level=DEBUG:d-e\n",
+                "--log_level=DEBUG:d-e\n",
+            ),
+            (
+                "--log_level=",
+                "--log-level=A\n--log-level=B",
+                "--log_level=A\n--log_level=B",
+            ),
+        ] {
+            let hyphenated = typed.replace('_', "-");
+            assert_eq!(as_typed(found, &hyphenated, typed), expected);
+        }
+    }
 
     #[test]
     fn words_are_those_of_the_shell() {
@@ -291,5 +355,7 @@ mod tests {
         );
         let typed = line("ovms --config-path c.json --model-name ");
         assert_eq!(typed.text("config_path"), Some("c.json"));
+        let typed = line("ovms --error-format json infer m");
+        assert_eq!(typed.text("model"), Some("m"));
     }
 }

@@ -14,7 +14,7 @@ use clap_mangen::{
     roff::{Inline, Roff, bold, roman},
 };
 
-use super::{cli::Cli, error::Failure, ui};
+use super::{cli::Cli, completions::names::given, error::Failure, ui};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -62,10 +62,13 @@ fn root() -> Command {
     root
 }
 
-/// Returns the first words of names, for completions.
+/// Returns the words that may follow those of the line, for completions.
 fn names() -> Vec<CompletionCandidate> {
     let root = root();
-    let names = visible(&root).map(Command::get_name);
+    let Ok(command) = named(&root, &given("subcommand")) else {
+        return Vec::new();
+    };
+    let names = visible(command).map(Command::get_name);
     names.map(CompletionCandidate::new).collect()
 }
 

@@ -98,6 +98,13 @@ fn files_list_their_pipelines_graphs_models_and_inputs() {
         asked(&["pipeline", "run", "config.json", "first", "-i", ""]),
         "x=\tinput\n"
     );
+    // The shell passes on what is typed.
+    let at_home = ask(
+        cli::command().env("HOME", folder.path()),
+        Some(shells::WITHIN),
+        &["pipeline", "show", "~/config.json", ""],
+    );
+    assert_eq!(at_home.text(), "first\tpipeline\nsec ond\tpipeline\n");
     for line in [
         &["serve", "--config_path", "config.json", "--model_name", ""][..],
         &[

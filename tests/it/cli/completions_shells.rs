@@ -32,7 +32,7 @@ static SERVED: LazyLock<Server> = LazyLock::new(|| {
 });
 
 /// Typed lines, and the resulting arguments of the program.
-const TYPED: [(&str, &str); 22] = [
+const TYPED: [(&str, &str); 25] = [
     // Names, odd ones as one word.
     ("ovms infer du\t", "[infer][dummy]"),
     ("ovms infer a:\t", "[infer][a:b]"),
@@ -77,6 +77,12 @@ const TYPED: [(&str, &str); 22] = [
         "ovms serve --target-dev\tGP\t",
         "[serve][--target-device][GPU]",
     ),
+    ("ovms serve --log_level=DE\t", "[serve][--log_level=DEBUG]"),
+    (
+        "ovms --error-format json infer du\t",
+        "[--error-format][json][infer][dummy]",
+    ),
+    ("ovms man pipeline sh\t", "[man][pipeline][show]"),
     (
         "ovms infer dummy -i b=@ima\t",
         "[infer][dummy][-i][b=@image.png]",
