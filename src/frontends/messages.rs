@@ -34,7 +34,7 @@ const ROOM: u32 = 8 << (20 - UNIT);
 const ENCODINGS: &str = "gzip,deflate,identity";
 
 /// Maximum size of a piece that any part of it may keep.
-const LARGE_PIECE: usize = 16 << 10;
+const MAX_SHARED_PIECE: usize = 16 << 10;
 
 /// The least part of a larger piece that may keep it, as a divisor.
 const LEAST_PART: usize = 4;
@@ -233,7 +233,7 @@ where
     /// Takes bytes off what has come; a small part of a large piece is copied, since it would keep all of that.
     fn take(&mut self, length: usize) -> Bytes {
         let part = self.rest.split_to(length);
-        match self.piece > LARGE_PIECE && length < self.piece / LEAST_PART {
+        match self.piece > MAX_SHARED_PIECE && length < self.piece / LEAST_PART {
             true => Bytes::copy_from_slice(&part),
             false => part,
         }

@@ -395,7 +395,7 @@ fn api() -> impl TypedValueParser<Value = Api> {
 const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
 /// Longest duration: 100 years. The time after a longer one may be none that a clock has.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Reads the name of a model, which the address of a server is not.
 pub(crate) fn model_name(text: &str) -> Result<String, String> {
@@ -408,7 +408,7 @@ pub(crate) fn model_name(text: &str) -> Result<String, String> {
 }
 
 /// Reads a duration above zero, such as `500ms`, `10s`, `1.5m` or `1h`; a number alone is in seconds. One that is longer
-/// than anybody waits counts as [`LONGEST`].
+/// than anybody waits counts as [`MAX_DURATION`].
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || {
         format!(
@@ -428,7 +428,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     let number: f64 = number.parse().map_err(|_| expected())?;
     match Duration::try_from_secs_f64(number * unit) {
-        Ok(duration) if duration > Duration::ZERO => Ok(duration.min(LONGEST)),
+        Ok(duration) if duration > Duration::ZERO => Ok(duration.min(MAX_DURATION)),
         _ => Err(expected()),
     }
 }
@@ -437,7 +437,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{LONGEST, duration};
+    use super::{MAX_DURATION, duration};
 
     #[test]
     fn durations_are_in_seconds_or_have_a_unit() {
@@ -456,7 +456,7 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(duration("9223372036854775807"), Ok(LONGEST));
+        assert_eq!(duration("9223372036854775807"), Ok(MAX_DURATION));
         for text in [
             "", "s", "-1s", "-1", "0", "0s", "1e3s", "10 s", "1d", "infs",
         ] {

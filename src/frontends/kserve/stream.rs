@@ -272,7 +272,8 @@ async fn read(
         let name = std::mem::take(&mut message.model_name);
         let version = codec::version(&message.model_version);
         let limit = codec::time_limit(&message);
-        let request = match codec::decode(message, &budget, memory.as_deref().map_err(Clone::clone)) {
+        let request = match codec::decode(message, &budget, memory.as_deref().map_err(Clone::clone))
+        {
             Ok(mut request) => {
                 (request.trace, request.priority) = (trace, priority);
                 request.marks_final = marks_final(&mut request.parameters);

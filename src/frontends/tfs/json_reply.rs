@@ -28,8 +28,8 @@ pub(super) fn size(response: &InferResponse, format: Format) -> (usize, usize) {
             _ => 1,
         };
         let names = if is_named { rows } else { 1 };
-        let marks = MARKS.saturating_mul(lists(shape).saturating_add(rows));
-        let marks = marks.saturating_add(names.saturating_mul(MARKS + name.len()));
+        let marks = MAX_MARKS.saturating_mul(lists(shape).saturating_add(rows));
+        let marks = marks.saturating_add(names.saturating_mul(MAX_MARKS + name.len()));
         // In a buffer that doubles.
         let marks = marks.saturating_mul(2);
         let memory = memory.saturating_add(elements).saturating_add(marks);
@@ -37,8 +37,8 @@ pub(super) fn size(response: &InferResponse, format: Format) -> (usize, usize) {
     })
 }
 
-/// Most characters for a list, a row, or a name beside what is in it.
-const MARKS: usize = 4;
+/// Maximum number of characters for a list, a row, or a name beside what is in it.
+const MAX_MARKS: usize = 4;
 
 /// Returns how many lists there are in a tensor of a shape.
 fn lists(shape: &[usize]) -> usize {
