@@ -138,12 +138,12 @@ guard: guard-build ## Fail if a request takes more instructions or allocations t
 	$(PYTHON) benches/guard/compare.py
 
 .PHONY: guard-build
-guard-build: test-tools $(RUNNER_STAMP)
-# A build leaves the tests their time, and has all of it once they wait or are over.
+guard-build: test-build $(RUNNER_STAMP)
+# What the library depends on is there then. A build leaves the tests their time, and has all of it once they wait or are over.
 	nice -n 19 $(PYTHON) benches/guard/compare.py --build
 
 .PHONY: guard-update
-guard-update: test-tools $(RUNNER_STAMP) ## Store what requests take now; say why in the commit
+guard-update: test-build $(RUNNER_STAMP) ## Store what requests take now; say why in the commit
 	$(PYTHON) benches/guard/compare.py --update
 
 .PHONY: bench
@@ -234,7 +234,7 @@ $(FLEET_STAMP): deploy/ray/requirements.txt
 	@touch $@
 
 $(RUNNER_STAMP):
-	cargo install --locked --quiet gungraun-runner --version $(RUNNER_VERSION) --root $(RUNNER) --target-dir $(RUNNER)/build
+	cargo install --locked --quiet --debug gungraun-runner --version $(RUNNER_VERSION) --root $(RUNNER) --target-dir $(RUNNER)/build
 	@rm -rf $(RUNNER)/build $(RUNNER)/.stamp-*
 	@touch $@
 
