@@ -46,7 +46,7 @@ build: ## Build the release binary
 .PHONY: test
 test: ## Every check
 # The network has one part of this to do and the processor the other.
-	$(MAKE) -j2 lint test-tools
+	$(MAKE) -j3 lint test-tools $(RUNNER_STAMP)
 # Tests wait more than they compute, and leave the guard's build its time.
 	$(MAKE) -j2 test-rust guard-build
 # So do tests of failures, for minutes, and the guard counts instead of measuring.

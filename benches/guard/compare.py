@@ -154,11 +154,11 @@ def build():
     environment.setdefault("OPENVINO_INSTALL_DIR", str(ROOT / ".venv"))
     # In one piece, as a release is, and not for the next build after a change.
     environment["CARGO_INCREMENTAL"] = "0"
-    of_library = ["--package", "ovms-engine", "--features", "python", "--bench", "guard"]
-    # What the library depends on is that of the tests; the library itself is as in a release.
+    # What the library depends on is that of the tests, with the features that all members together ask for; the
+    # library itself is as in a release.
     settings = ("opt-level=3", "debug-assertions=false", "overflow-checks=false")
     release = [word for it in settings for word in ("--config", f"profile.dev.package.ovms-engine.{it}")]
-    return ["cargo", "bench", "--locked", "--profile", "dev", *of_library, *release], environment
+    return ["cargo", "bench", "--locked", "--profile", "dev", "--bench", "guard", *release], environment
 
 
 def count(program):
