@@ -139,7 +139,7 @@ guard: guard-build ## Fail if a request takes more instructions or allocations t
 
 .PHONY: guard-build
 guard-build: test-build $(RUNNER_STAMP)
-# What the library depends on is there then. A build leaves the tests their time, and has all of it once they wait or are over.
+# The dependencies are built by then. A build leaves the tests their time, and has all of it once they wait or are over.
 	nice -n 19 $(PYTHON) benches/guard/compare.py --build
 
 .PHONY: guard-update

@@ -332,8 +332,11 @@ fn write(path: &Path, head: &str, is_whole: bool, done: &[Done]) {
         let blocks = page::blocks(&text);
         let before = blocks.iter().find(|(name, _)| *name == page::RUN);
         let before = before.map_or("", |(_, block)| block);
-        let before = before.split(AGAIN).next().unwrap_or_default().trim_end();
-        head = format!("{before}\n\n{AGAIN}\n\n{head}");
+        let again = match before.contains(AGAIN) {
+            true => String::new(),
+            false => format!("{AGAIN}\n\n"),
+        };
+        head = format!("{}\n\n{again}{head}", before.trim_end());
     }
     let blocks = done
         .iter()

@@ -427,8 +427,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err(expected());
     }
     let number: f64 = number.parse().map_err(|_| expected())?;
-    match Duration::try_from_secs_f64(number * unit) {
-        Ok(duration) if duration > Duration::ZERO => Ok(duration.min(MAX_DURATION)),
+    let seconds = (number * unit).min(MAX_DURATION.as_secs_f64());
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
         _ => Err(expected()),
     }
 }
@@ -456,7 +457,9 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(duration("9223372036854775807"), Ok(MAX_DURATION));
+        for text in ["9223372036854775807", "99999999999999999999h"] {
+            assert_eq!(duration(text), Ok(MAX_DURATION), "{text}");
+        }
         for text in [
             "", "s", "-1s", "-1", "0", "0s", "1e3s", "10 s", "1d", "infs",
         ] {

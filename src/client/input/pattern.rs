@@ -79,6 +79,10 @@ fn files(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
         source,
     };
     Pattern::new(pattern).map_err(refused)?;
+    if pattern.ends_with('/') {
+        // Folders alone match, and none of them is an input.
+        return Err(InputError::NoMatch(pattern.to_owned()));
+    }
     let parts = Path::new(pattern).components();
     let parts = parts.map(|part| Part::new(part.as_os_str()));
     let mut parts: Vec<Part> = parts.collect::<Result<_, _>>().map_err(refused)?;
@@ -106,7 +110,9 @@ fn files(pattern: &str) -> Result<Vec<PathBuf>, InputError> {
             Some((Part::Folders, rest)) => {
                 let is_shown = |name: &OsStr| !name.as_encoded_bytes().starts_with(b".");
                 let found = entries(&path, is_shown)?.into_iter();
-                left.extend(found.filter(|it| it.is_dir()).map(|path| (path, parts)));
+                // Not through links, of which some lead back up.
+                let is_folder = |it: &PathBuf| it.symlink_metadata().is_ok_and(|it| it.is_dir());
+                left.extend(found.filter(is_folder).map(|path| (path, parts)));
                 left.push((path, rest));
             }
         }
@@ -181,10 +187,13 @@ mod tests {
         assert_eq!(found(folder, ".*.png"), [".hidden.png"]);
         assert_eq!(found(folder, "*/c.png"), ["folder.png/c.png"]);
         assert_eq!(found(folder, "x/../?.png"), ["x/../a.png", "x/../b.png"]);
+        for link in ["x/up", "x/y/up"] {
+            std::os::unix::fs::symlink(folder, folder.join(link)).unwrap();
+        }
         let deep = ["folder.png/c.png", "x/x/c.png", "x/y/c.png"];
         assert_eq!(found(folder, "**/**/c.png"), deep);
         assert_eq!(found(folder, "**/x/**/c.png"), &deep[1..]);
-        for nothing in ["nosuch/*.png", "a.png/*.png", "*.jpg", "**", "."] {
+        for nothing in ["nosuch/*.png", "a.png/*.png", "*.jpg", "**", ".", "*.png/"] {
             assert!(found(folder, nothing).is_empty(), "{nothing}");
         }
         assert!(files("a/***.png").is_err());
