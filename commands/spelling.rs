@@ -62,7 +62,10 @@ pub(crate) fn of_no_text(error: &clap::Error, args: &[OsString]) -> Option<Strin
     if error.kind() != ErrorKind::InvalidUtf8 {
         return None;
     }
-    let Some(place) = args.iter().position(|word| word.to_str().is_none()) else {
+    // Not the program itself, and more than one word if some of them may be so, as paths may.
+    let are_so = |place: &usize| *place > 0 && args[*place].to_str().is_none();
+    let places: Vec<usize> = (0..args.len()).filter(are_so).collect();
+    let Some(&place) = places.first() else {
         let set = env::vars_os().filter(|(_, value)| value.to_str().is_none());
         let mut names = set.filter_map(|(name, _)| name.into_string().ok());
         let name = names.find(|name| name.starts_with("OVMS_"))?;
@@ -72,11 +75,19 @@ pub(crate) fn of_no_text(error: &clap::Error, args: &[OsString]) -> Option<Strin
         let word = hyphenated(&word.to_string_lossy());
         SECRETS.iter().any(|flag| word.starts_with(flag))
     };
-    let (word, before) = (&args[place], args.get(place.wrapping_sub(1)));
-    if is_secret(word) || before.is_some_and(is_secret) {
+    let may_be_secret = |place: usize| is_secret(&args[place]) || is_secret(&args[place - 1]);
+    if places.iter().any(|place| may_be_secret(*place)) {
         return None;
     }
-    let word = word.to_string_lossy();
+    if let [_, _, ..] = places[..] {
+        let words = places.iter().map(|place| args[*place].to_string_lossy());
+        let words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
+        let text = words.join(" and ");
+        return Some(format!(
+            "{text} are not UTF-8, which only names of files may be"
+        ));
+    }
+    let word = args[place].to_string_lossy();
     let of_file = match word.contains('@') {
         true => {
             ": a file of such a name is read from standard input, as with `-i @-.png < FILE`, or by a pattern, as \
@@ -113,6 +124,17 @@ mod tests {
         assert_eq!(
             hint("infer", b"\xff").as_deref(),
             Some("`\u{fffd}` is not UTF-8")
+        );
+        let odd = |word: &[u8]| OsStr::from_bytes(word).to_owned();
+        let program = [odd(b"/\xff/ovms"), "--cacert".into(), odd(b"/\xe9")];
+        assert_eq!(
+            of_no_text(&error, &program).as_deref(),
+            Some("`/\u{fffd}` is not UTF-8")
+        );
+        let both = [&program[..], &["-i".into(), odd(b"x=@\xff")]].concat();
+        assert_eq!(
+            of_no_text(&error, &both).as_deref(),
+            Some("`/\u{fffd}` and `x=@\u{fffd}` are not UTF-8, which only names of files may be")
         );
         assert_eq!(hint("--api_key", b"\xff"), None);
         assert_eq!(hint("-q", b"--header=a=\xff"), None);

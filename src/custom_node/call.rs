@@ -54,7 +54,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails as that, and if the budget has no room.
+    /// Fails as [`execute`](Self::execute) does, and if the budget has no room.
     pub(crate) fn execute_within(
         self: &Arc<Self>,
         inputs: &[(&str, &Tensor)],

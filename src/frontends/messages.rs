@@ -180,11 +180,9 @@ where
     async fn gather(&mut self, charge: Charge, length: usize) -> Result<Bytes, Status> {
         let mut gather = Gather::new(charge, length);
         let mut turn_end = MAX_TURN;
-        // It waits there for the others.
-        gather.push(self.take(self.rest.len().min(length)))?;
         loop {
             let missing = length - gather.len();
-            let piece = self.rest.split_to(self.rest.len().min(missing));
+            let piece = self.take(self.rest.len().min(missing));
             gather.push(piece)?;
             if gather.len() == length {
                 break;

@@ -166,14 +166,14 @@ impl Version {
     }
 }
 
-/// Returns the message for the client: a text that it knows, which most failures begin with, and no path of this machine,
-/// such as that of the version's folder.
+/// Returns the message for the client: a text that it knows, which most failures begin with, and no path of the
+/// version's folder.
 fn refusal(failure: &str, folder: &Path) -> String {
     const RESHAPE: &str = "Model could not be reshaped with requested shape";
     const COMPILE: &str = "Cannot compile model into target device";
     if failure.starts_with(RESHAPE) {
-        // It is about nodes, whose names may look like paths.
-        return failure.to_owned();
+        // It is about nodes, whose names may look like other paths.
+        return failure.replace(&*folder.to_string_lossy(), "");
     }
     let failure = for_clients(failure, &folder.to_string_lossy(), None);
     match failure.starts_with(COMPILE) {

@@ -262,7 +262,7 @@ impl Sources for Facts {
             Err(_) => {
                 let status = found.status();
                 let is_retired = version.is_some() && status.state >= VersionState::Unloading;
-                // The others that serve are those to choose from.
+                // A version that is retired is refused like one that is not there, with those that serve.
                 let others = is_retired.then(numbers).filter(|it| !it.is_empty());
                 let gone = || MissingModel::NotAvailable(state(&status));
                 Err(others.map_or_else(gone, MissingModel::Version))

@@ -237,7 +237,10 @@ impl AwaitedGraph {
     async fn look(&mut self) -> Option<GraphConfig> {
         let (name, folder) = (self.name.clone(), self.folder.clone());
         let look = move || PathSource::graph_of(&name, &folder);
-        let graph = task::blocking("look for a graph", look).await?;
+        let Some(graph) = task::blocking("look for a graph", look).await else {
+            self.is_refused = false;
+            return None;
+        };
         if self.unfit.is_empty() {
             return Some(graph);
         }

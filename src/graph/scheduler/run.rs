@@ -232,7 +232,7 @@ impl Scheduler {
             if let Err(error) = sent {
                 return self.fail(error);
             }
-            if at.is_ordinary() {
+            if at.is_ordinary() && self.nodes[node].offset.is_some() {
                 // Other sets of its inputs are not waited for, as in MediaPipe.
                 let next = at.next_allowed().min(Timestamp::POST_STREAM);
                 self.settle_before(node, next.min(self.nodes[node].pending()));

@@ -10,12 +10,13 @@ mod end;
 mod passed;
 mod recent;
 mod step;
+mod unclaimed;
 
 use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -24,8 +25,11 @@ use bytes::Bytes;
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
-pub(crate) use self::step::{SharedStep, Start, StepRequest};
-use self::{damaged::damaged, recent::RecentKeys};
+use self::{damaged::damaged, recent::RecentKeys, unclaimed::UnclaimedStarts};
+pub(crate) use self::{
+    step::{SharedStep, Start, StepRequest},
+    unclaimed::UnclaimedStart,
+};
 use super::{
     loaded::Loaded,
     snapshot::Snapshot,
@@ -88,7 +92,7 @@ impl LiveState {
     }
 
     /// Keeps the answer to the request that ends the sequence until the store has it, if the stored state is older; the state
-    /// is of no use any more. Returns whether it is so.
+    /// is of no use any more. Returns whether it is kept.
     fn keep_end(&mut self) -> bool {
         let Some(stored) = self.stored.as_mut().filter(|stored| stored.ahead) else {
             return false;
@@ -116,17 +120,7 @@ pub struct Keeper {
     /// Indicates that sequences have lately moved between servers, so that what is here is likely to be old.
     hops: AtomicBool,
     /// Number of starts without id that the store has accepted, or may have, and that have no turn yet.
-    unclaimed: AtomicUsize,
-}
-
-/// A start without id, until it has its turn.
-#[derive(Debug)]
-pub(crate) struct UnclaimedStart(Arc<Keeper>);
-
-impl Drop for UnclaimedStart {
-    fn drop(&mut self) {
-        self.0.unclaimed.fetch_sub(1, Ordering::SeqCst);
-    }
+    unclaimed: Arc<UnclaimedStarts>,
 }
 
 /// Outcome of an attempt to have the state of a sequence here.
@@ -152,14 +146,13 @@ impl Keeper {
             durability,
             idle: scan.map(|period| 2 * period),
             hops: AtomicBool::new(false),
-            unclaimed: AtomicUsize::new(0),
+            unclaimed: Arc::default(),
         })
     }
 
     /// Counts a start without id until it has its turn: before that, nothing here says that its sequence is in use.
-    pub(crate) fn claim(self: &Arc<Self>) -> UnclaimedStart {
-        self.unclaimed.fetch_add(1, Ordering::SeqCst);
-        UnclaimedStart(Arc::clone(self))
+    pub(crate) fn claim(&self) -> UnclaimedStart {
+        self.unclaimed.add()
     }
 
     /// Returns whether nobody can have taken a sequence since its record was said to be ahead.
@@ -467,7 +460,10 @@ impl Keeper {
         } else if let SequenceStore::Redis(store) = &self.store {
             // A request began it and left, or its state was dropped: what is stored is all that there is. Those who wait
             // ask again.
-            let is_in_use = || self.unclaimed.load(Ordering::SeqCst) > 0 || is_here();
+            let is_in_use = async {
+                self.unclaimed.settled().await;
+                is_here()
+            };
             drop(store.let_go(&key, is_in_use).await);
         }
         key

@@ -64,8 +64,8 @@ pub(super) fn find(location: &Location, environment: &StorageEnvironment) -> Res
     })
 }
 
-/// Finds the file of credentials, and sees that it can be read. Those of a person are sent to no server but Google's,
-/// unless they are named.
+/// Finds the file of credentials, and sees that it can be read. Those that the tools of a person have left are
+/// sent to no server but Google's, unless the variable names the file.
 fn credentials(environment: &StorageEnvironment, is_google: bool) -> Result<Option<PathBuf>> {
     const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
     if let Some(path) = environment.get(VARIABLE).map(PathBuf::from) {

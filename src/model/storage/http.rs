@@ -108,8 +108,8 @@ pub(super) fn retries(limits: &StorageLimits) -> RetryConfig {
             base: 2.0,
         },
         max_retries: limits.retries,
-        // Listings and downloads have limits of their own, for all that they send. Counted from the first request, another
-        // one would leave a large object that breaks off late without any retry.
+        // Listings and downloads have limits of their own. This one counts from the first request, so that any shorter one
+        // would leave a large object that breaks off late without a retry.
         retry_timeout: Duration::MAX,
     }
 }

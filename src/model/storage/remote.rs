@@ -188,15 +188,18 @@ impl Storage {
     /// Lists every object; where access is denied, with the credentials that a file has meanwhile, or, if there are none,
     /// with this machine's identity.
     async fn list(&self) -> Result<Vec<ObjectMeta>, StorageError> {
-        let access = self.access.load_full();
-        let given = self.list_from(access.store(), self.limits.listing).await;
+        let mut access = self.access.load_full();
+        let mut given = self.list_from(access.store(), self.limits.listing).await;
+        if matches!(given, Err(StorageError::Denied { .. }))
+            && let Some(renewed) = self.renewed(&access).await
+        {
+            self.access.store(Arc::clone(&renewed));
+            access = renewed;
+            given = self.list_from(access.store(), self.limits.listing).await;
+        }
         let Err(denied @ StorageError::Denied { .. }) = given else {
             return given;
         };
-        if let Some(renewed) = self.renewed(&access).await {
-            self.access.store(Arc::clone(&renewed));
-            return self.list_from(renewed.store(), self.limits.listing).await;
-        }
         let Some(machine) = access.machine() else {
             return Err(denied);
         };

@@ -203,7 +203,7 @@ impl RecordIndex {
         }
     }
 
-    /// Has a record whose owner has this epoch, and was ahead, be one that nobody can go on with.
+    /// Marks a record as lost, if its owner has this epoch and was ahead.
     pub(super) fn lose(&mut self, key: &SequenceKey, epoch: u64) {
         let entry = self.owned(key, epoch);
         if let Some(mut entry) = entry.filter(|entry| entry.phase == RecordPhase::Ahead) {

@@ -222,9 +222,13 @@ impl Link {
     }
 
     /// Calls a script once; `repeated` marks an attempt after others, which may have got through.
-    async fn try_script(&self, place: &Place, call: &Call, repeated: bool) -> RedisResult<Value> {
+    async fn try_script(
+        &self,
+        (connection, server): Connected,
+        call: &Call,
+        repeated: bool,
+    ) -> RedisResult<Value> {
         loop {
-            let (connection, server) = self.connected(place).await?;
             let mut script = call.script.prepare_invoke();
             for key in &call.keys {
                 script.key(key);
@@ -264,14 +268,6 @@ impl Link {
                     return Ok(value);
                 }
             }
-        }
-    }
-
-    async fn try_command(&self, place: &Place, command: &Cmd) -> RedisResult<Value> {
-        match self.connected(place).await?.0 {
-            // Which has refusals as errors, too.
-            Connection::Single(mut it) => command.query_async(&mut it).await,
-            Connection::Cluster(mut it) => command.query_async(&mut it).await,
         }
     }
 
@@ -440,13 +436,17 @@ impl Link {
         repeated: bool,
         asked: Instant,
     ) -> RedisResult<Value> {
-        within(MAX_CONNECT_TIME, self.connected(place)).await?;
+        let connected = within(MAX_CONNECT_TIME, self.connected(place)).await?;
         // To connect is no part of it: else one that takes longer than what is left would never be made.
         let rest = self.limit.saturating_sub(asked.elapsed()).max(PAUSE);
         within(rest.min(MAX_ATTEMPT_TIME), async {
             match job {
-                Job::Script(call) => self.try_script(place, call, repeated).await,
-                Job::Command(command) => self.try_command(place, command).await,
+                Job::Script(call) => self.try_script(connected, call, repeated).await,
+                // Which has refusals as errors, too.
+                Job::Command(command) => match connected.0 {
+                    Connection::Single(mut it) => command.query_async(&mut it).await,
+                    Connection::Cluster(mut it) => command.query_async(&mut it).await,
+                },
             }
         })
         .await

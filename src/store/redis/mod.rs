@@ -35,7 +35,7 @@ use redis::{Cmd, Script};
 use tokio::sync::mpsc;
 
 use self::{
-    link::{Call, Link, MAX_ATTEMPT_TIME, ScriptAnswer},
+    link::{Call, Link, ScriptAnswer},
     undo::{FailedCall, FailedCalls},
 };
 use super::{
@@ -77,6 +77,10 @@ script!(COUNT, "count.lua");
 script!(LIST, "list.lua");
 script!(EPOCHS, "epochs.lua");
 script!(UNDO, "undo.lua");
+
+/// Time beyond the limit of its call for which a start with neither id nor key can be taken back, or sent again, by its
+/// token.
+const TOKEN_TIME: Duration = Duration::from_secs(60);
 
 /// A store in Redis.
 #[derive(Debug)]
@@ -149,7 +153,7 @@ impl RedisStore {
         // One attempt that follows another, whose answer was lost, begins no other sequence.
         let token = format!("{:016x}", rand::random::<u64>());
         call.arg(&token);
-        call.arg(milliseconds(Some(server.link.limit() + MAX_ATTEMPT_TIME)));
+        call.arg(milliseconds(Some(server.link.limit() + TOKEN_TIME)));
         let called = server.link.call(&call).await;
         if called.is_err() {
             server.failed.add(FailedCall::start(&new, token));
@@ -242,7 +246,7 @@ impl RedisStore {
     pub(crate) async fn let_go(
         &self,
         key: &SequenceKey,
-        is_in_use: impl FnOnce() -> bool,
+        is_in_use: impl Future<Output = bool>,
     ) -> Result<(), StoreError> {
         let server = &self.server;
         let mut command = redis::cmd("HMGET");
@@ -253,7 +257,7 @@ impl RedisStore {
         if let (Some(owner), Some(ahead), Some(epoch)) = found
             && owner == server.name
             && ahead != "0"
-            && !is_in_use()
+            && !is_in_use.await
         {
             // One that has begun since has another epoch.
             server.end(key, epoch, None).await?;

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use super::{
     super::{NewSequence, SequenceKey, StoreError},
-    MAX_ATTEMPT_TIME, Server, UNDO,
+    Server, UNDO,
+    link::MAX_ATTEMPT_TIME,
 };
 
 /// Maximum number of calls that are remembered; of more the first ones are left to expire.
@@ -90,7 +91,7 @@ impl FailedCalls {
 }
 
 impl Server {
-    /// Undoes and does what calls have failed to.
+    /// Undoes failed starts, and does failed ends.
     pub(super) async fn undo_failed(&self) {
         for call in self.failed.pick(|_| true) {
             if self.undo(&call).await.is_err() {
@@ -100,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Does so for those that are in the way of a start.
+    /// Undoes, or does, the failed calls that are in the way of a start.
     ///
     /// # Errors
     ///
@@ -123,14 +124,14 @@ impl Server {
             }
             FailedWork::End { epoch } => self.end(key, *epoch, None).await.map(drop),
         };
-        // What the store refuses is refused the next time as well.
-        let is_over = !matches!(done, Err(StoreError::Unreachable { .. }));
-        if is_last && is_over {
+        let is_away = matches!(done, Err(StoreError::Unreachable { .. }));
+        // A store that is full, or refuses it, may take it later.
+        if is_last && done.is_ok() {
             self.failed.remove(failed);
         }
-        match is_over {
-            true => Ok(()),
-            false => done,
+        match is_away {
+            true => done,
+            false => Ok(()),
         }
     }
 }
