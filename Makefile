@@ -47,10 +47,8 @@ build: ## Build the release binary
 test: ## Every check
 # The network has one part of this to do and the processor the other.
 	$(MAKE) -j3 lint test-tools $(RUNNER_STAMP)
-# Tests wait more than they compute, and leave the guard's build its time.
-	$(MAKE) -j2 test-rust guard-build
-# So do tests of failures, for minutes, and the guard counts instead of measuring.
-	$(MAKE) -j3 guard test-clients
+# Tests wait more than they compute, and leave the guard its time, which counts instead of measuring.
+	$(MAKE) -j3 CLIENTS_AFTER=test-rust test-rust guard test-clients
 
 .PHONY: test-tools
 test-tools: crates $(VENV_STAMP) $(AZURITE_STAMP) $(OPENCV_STAMP) $(TOOLS_STAMP) fleet-venv ## What tests need beyond a build
@@ -87,6 +85,9 @@ QUICK := $(filter-out $(CHAOS) $(SLOW),$(wildcard tests/clients/test_*.py))
 EARLY := $(filter $(wildcard tests/clients/test_[a-o]*.py),$(QUICK))
 PYTEST := OPENVINO_INSTALL_DIR=$(CURDIR)/$(VENV) OVMS=$(CURDIR)/target/debug/ovms \
 	$(VENV)/bin/python -m pytest -q -rs -p no:cacheprovider
+
+# In `make test` they begin when those of Rust end.
+test-clients-faults test-clients-slow test-clients-early test-clients-late: | $(CLIENTS_AFTER)
 
 .PHONY: test-clients-quick test-clients-early test-clients-late
 test-clients-quick: test-clients-early test-clients-late
@@ -135,7 +136,7 @@ fleet: build $(VENV_STAMP) $(TOOLS_STAMP) fleet-venv ## Replicas on a Ray cluste
 
 .PHONY: guard
 guard: guard-build ## Fail if a request takes more instructions or allocations than before
-	$(PYTHON) benches/guard/compare.py
+	nice -n 19 $(PYTHON) benches/guard/compare.py
 
 .PHONY: guard-build
 guard-build: test-build $(RUNNER_STAMP)
