@@ -12,7 +12,7 @@ use super::{
     memory::ByteCount,
     model::{BatchModel, NoBatch, open_length},
     rows::BatchItem,
-    sizes::{BatchSizes, CANDIDATES, SizeSearch, Verdict},
+    sizes::{BatchSizes, CANDIDATES, MAX_TIME, SearchStep, SizeSearch, Verdict},
     stored::{Measured, StoredSizes},
 };
 use crate::{
@@ -36,9 +36,6 @@ const STEPS: usize = 3;
 
 /// Number of rows of a batch that are compared.
 const COMPARED: usize = 4;
-
-/// Time that measurements may take, compilation included. A size that is being compiled is not broken off.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Number of runs of a measurement, and the time after which there are no more of them.
 const RUNS: (usize, Duration) = (20, Duration::from_millis(300));
@@ -278,7 +275,7 @@ impl Loading<'_, '_> {
             Ok(Search::Late) => {
                 let text = "measuring them takes more than";
                 return Err(ModelLoadError::unfit(format!(
-                    "{text} {LIMIT:?}; max_batch in place of auto sets a size without a measurement"
+                    "{text} {MAX_TIME:?}; max_batch in place of auto sets a size without a measurement"
                 )));
             }
             Ok(Search::Over(found, tried)) => Ok((found, tried)),
@@ -314,7 +311,7 @@ impl Loading<'_, '_> {
         let candidates = &CANDIDATES[tried..];
         tracing::info!(
             model,
-            "measuring batches of {} rows, for {LIMIT:?} at most",
+            "measuring batches of {} rows, for {MAX_TIME:?} at most",
             listed(candidates)
         );
         let wanted: Vec<usize> = (0..self.outputs.len()).collect();
@@ -326,29 +323,26 @@ impl Loading<'_, '_> {
             0 => SizeSearch::new(alone),
             _ => SizeSearch::after(known.sizes, tried),
         };
-        search.alone_again(alone);
-        // What the first one takes at least: its rows in a batch and alone, to compare them, and in two more batches.
-        let rows = candidates.first().copied().unwrap_or_default();
-        let mut next = alone * 4 * u32::try_from(rows).unwrap_or(u32::MAX);
-        let mut is_late = false;
-        while let Some(rows) = search.candidate() {
+        search.begin(alone);
+        let is_late = loop {
+            let rows = match search.step(begun.elapsed()) {
+                SearchStep::Measure(rows) => rows,
+                SearchStep::Late => break true,
+                SearchStep::Over => break false,
+            };
             let started = Instant::now();
-            if begun.elapsed() + next > LIMIT {
-                is_late = true;
-                break;
-            }
             let place = models.len();
             let made = self.compile(rows);
             let compiled = started.elapsed();
             // A larger one that does not fit leaves the smaller ones.
             if matches!(made, Err(NoBatch::Unfit(_))) && !models.is_empty() {
-                break;
+                break false;
             }
             let model = match made.and_then(|model| self.admit(model, &mut slot, place)) {
                 Ok(model) => model,
                 Err(NoBatch::Memory(too_much)) => {
                     limit = Some(too_much.to_string().into());
-                    break;
+                    break false;
                 }
                 Err(NoBatch::Unfit(error)) => return Err(error),
             };
@@ -374,9 +368,8 @@ impl Loading<'_, '_> {
                 Verdict::Dropped => slot.remove_batch(place),
                 Verdict::Kept => models.push(model),
             }
-            // The next one is compiled in about the same time, and runs for twice as long.
-            next = compiled + (started.elapsed() - compiled) * 2;
-        }
+            search.took(compiled, started.elapsed() - compiled);
+        };
         let tried = if is_late {
             search.tried()
         } else {
@@ -569,7 +562,7 @@ fn numbers(input: &Described, seed: &mut u64) -> Option<SlotInput> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOLERANCE, compare};
+    use super::{ROUGH, TOLERANCE, compare};
     use crate::tensor::{DataType, Tensor};
 
     fn tensor(numbers: &[f32]) -> Tensor {
@@ -586,6 +579,10 @@ mod tests {
         };
         assert_eq!(differs(&[0.0, 1000.0], &[0.0009, 1000.9]), None);
         assert_eq!(differs(&[f32::NAN], &[f32::NAN]), None);
+        // By a fiftieth where the device computes in 16 bits.
+        let rough = |other| compare(&tensor(&[0.0, 100.0]), &tensor(&[0.0, other]), ROUGH).is_ok();
+        assert!(rough(101.9) && !rough(102.1));
+        assert!(differs(&[0.0, 100.0], &[0.0, 101.9]).is_some());
         insta::assert_snapshot!(differs(&[0.0], &[0.25]).unwrap(), @"a batch gives 0.25 where a request alone gives 0");
         assert!(differs(&[1.0], &[f32::NAN]).is_some());
         insta::assert_snapshot!(

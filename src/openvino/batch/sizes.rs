@@ -20,6 +20,9 @@ const MORE: f64 = 1.05;
 /// Most throughput of a row in a batch, of that of one alone: beyond it something else was measured.
 const MAX_GAIN: f64 = 4.0;
 
+/// Time that measurements may take, compilation included. A size that is being compiled is not broken off.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
+
 /// A size that a model is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchSize {
@@ -102,6 +105,19 @@ pub(super) struct SizeSearch {
     next: usize,
     /// Candidates in a row that gave no more.
     worse: usize,
+    /// Time that the next candidate is expected to take.
+    expected: Duration,
+}
+
+/// Step of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SearchStep {
+    /// This many rows are measured next.
+    Measure(usize),
+    /// The time does not suffice for the next candidate.
+    Late,
+    /// No larger candidate is expected to give more.
+    Over,
 }
 
 /// Verdict on a candidate.
@@ -128,7 +144,31 @@ impl SizeSearch {
             worse: usize::from(tried > 0 && !found.list.last().is_some_and(is_last)),
             found,
             next: tried,
+            expected: Duration::ZERO,
         }
+    }
+
+    /// Takes in how long an inference of one row takes now.
+    pub(super) fn begin(&mut self, alone: Duration) {
+        self.alone_again(alone);
+        // The first one takes at least its rows in a batch and alone, to compare them, and in two more batches.
+        let rows = self.candidate().unwrap_or_default();
+        self.expected = alone * 4 * u32::try_from(rows).unwrap_or(u32::MAX);
+    }
+
+    /// Returns the next step when measurements have taken so long.
+    pub(super) fn step(&self, elapsed: Duration) -> SearchStep {
+        match self.candidate() {
+            None => SearchStep::Over,
+            Some(_) if elapsed + self.expected > MAX_TIME => SearchStep::Late,
+            Some(rows) => SearchStep::Measure(rows),
+        }
+    }
+
+    /// Takes in how long the last candidate took to compile, and to measure.
+    pub(super) fn took(&mut self, compiled: Duration, measured: Duration) {
+        // The next one is compiled in about the same time, and runs for twice as long.
+        self.expected = compiled + measured * 2;
     }
 
     /// Returns the number of candidates that were tried.
@@ -137,7 +177,7 @@ impl SizeSearch {
     }
 
     /// Returns the next candidate; `None` once larger ones are not expected to give more.
-    pub(super) fn candidate(&self) -> Option<usize> {
+    fn candidate(&self) -> Option<usize> {
         // Small ones may gain nothing where a larger one does, and other work may have disturbed one of them.
         let most = if self.found.list.is_empty() { 3 } else { 2 };
         let next = CANDIDATES.get(self.next).copied();
@@ -252,6 +292,32 @@ mod tests {
         assert_eq!(search.candidate(), None, "two in a row gave no more");
         let all = SizeSearch::after(BatchSizes::default(), CANDIDATES.len());
         assert_eq!(all.candidate(), None);
+    }
+
+    #[test]
+    fn a_search_ends_before_a_candidate_that_there_is_no_time_for() {
+        let seconds = Duration::from_secs;
+        let mut search = SizeSearch::new(seconds(1));
+        search.begin(seconds(1));
+        assert_eq!(search.step(seconds(2)), SearchStep::Measure(2));
+        assert_eq!(
+            search.step(seconds(3)),
+            SearchStep::Late,
+            "two rows take 8 s"
+        );
+        search.measured(seconds(1));
+        search.took(seconds(3), seconds(1));
+        assert_eq!(search.step(seconds(5)), SearchStep::Measure(4));
+        assert_eq!(
+            search.step(seconds(6)),
+            SearchStep::Late,
+            "four rows take 5 s"
+        );
+        search.took(Duration::ZERO, Duration::ZERO);
+        assert_eq!(search.step(MAX_TIME), SearchStep::Measure(4));
+        assert_eq!(search.step(MAX_TIME + micros(1)), SearchStep::Late);
+        let all = SizeSearch::after(BatchSizes::default(), CANDIDATES.len());
+        assert_eq!(all.step(MAX_TIME * 2), SearchStep::Over);
     }
 
     #[test]

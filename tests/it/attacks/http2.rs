@@ -29,6 +29,7 @@ pub(super) const ACK: u8 = 1;
 pub(super) const HEADER_TABLE_SIZE: u16 = 1;
 pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
+pub(super) const MAX_FRAME_SIZE: u16 = 5;
 pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";

@@ -10,8 +10,8 @@ use std::{
 
 use super::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, HEADER_TABLE_SIZE, HEADERS, Http2, INFER,
-    MAX_CONCURRENT_STREAMS, MAX_HEADER_LIST_SIZE, RST_STREAM, STREAM_INFER, WINDOW_UPDATE, frame,
-    framed, head, header,
+    INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE, RST_STREAM,
+    STREAM_INFER, WINDOW_UPDATE, frame, framed, head, header,
 };
 use crate::support::{Server, grpc::Grpc, grpc::dummy, thread};
 
@@ -58,6 +58,10 @@ fn a_connection_has_a_bounded_number_of_streams() {
     let settings = Http2::connect(server, &[]).settings;
     assert_eq!(setting(&settings, MAX_CONCURRENT_STREAMS), Some(128));
     assert_eq!(setting(&settings, MAX_HEADER_LIST_SIZE), Some(8192));
+    // A tensor of 600 KB comes in one frame, without a wait.
+    for name in [INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE] {
+        assert_eq!(setting(&settings, name), Some(1 << 20), "{name}");
+    }
     assert_eq!(refused(server, 200), (72, 128));
     Grpc::connect(server).check_serves();
 

@@ -66,6 +66,8 @@ fn models() -> Vec<(&'static str, &'static str, Value)> {
         ("left", "passthrough_f32", within(4, 1_000_000)),
         ("full", "passthrough_f32", within(2, 1_000_000)),
         ("of_parts", "perceptron", up_to(4)),
+        ("of_clients", "passthrough_f32", within(4, 1_000_000)),
+        ("waits", "passthrough_f32", within(2, 200_000)),
         ("columns", "columns", up_to(2)),
         ("cut", "cut", also(up_to(2), "shape", json!("auto"))),
         (
@@ -98,7 +100,7 @@ fn models() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// The server of [`models`], with metrics and a pipeline `parts`. Batches of all have memory on any machine.
+/// The server of [`models`], with metrics and pipelines `parts` and `clients`. Batches of all have memory on any machine.
 pub(super) static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let mut config = Config::of(&[]);
     for (name, fixture, settings) in models() {
@@ -110,6 +112,8 @@ pub(super) static SERVER: LazyLock<Server> = LazyLock::new(|| {
     }
     let nodes = [dl("n", "of_parts", "x=request.x", "y=y")];
     config.pipeline("parts", "x", &nodes, "out=n.y")["demultiply_count"] = json!(-1);
+    let nodes = [dl("n", "of_clients", "in=request.in", "out=out")];
+    config.pipeline("clients", "in", &nodes, "out=n.out");
     config.serve_kept(&["--metrics_enable", "--max_bytes_in_flight", "16G"])
 });
 
@@ -425,6 +429,30 @@ fn parts_of_a_pipeline_run_together() {
     let found = statistics(&grpc, "of_parts");
     assert_eq!(found.inference_count, 24);
     assert!(found.execution_count <= 12 + 6, "{found:?}");
+}
+
+#[test]
+fn requests_of_clients_of_a_pipeline_run_together() {
+    let grpc = Grpc::connect(&SERVER);
+    let numbers = [1.0, 2.0, 3.0, 4.0];
+    let calls = numbers.map(|number| grpc.call(row("clients", &[number])));
+    let found = calls.map(|call| outputs(call.wait()));
+    assert_eq!(found, numbers.map(|number| vec![number]));
+    assert_eq!(sizes(&grpc, "of_clients"), [(4, 1)]);
+}
+
+#[test]
+fn the_wait_for_other_rows_is_time_in_the_queue() {
+    let grpc = Grpc::connect(&SERVER);
+    assert_eq!(outputs(grpc.infer(row("waits", &[1.0]))), [1.0]);
+    let stages = statistics(&grpc, "waits").inference_stats.unwrap();
+    let waited = Duration::from_nanos(stages.queue.unwrap().ns);
+    assert!(waited >= Duration::from_millis(200), "{waited:?}");
+    let page = get(&SERVER, "/metrics").text();
+    let name = "ovms_wait_for_infer_req_time_us_sum{name=\"waits\"";
+    let line = page.lines().find(|line| line.starts_with(name)).unwrap();
+    let micros: f64 = line.split(' ').next_back().unwrap().parse().unwrap();
+    assert!(micros >= 200_000.0, "{line}");
 }
 
 #[test]
