@@ -6,12 +6,16 @@ use tokio::runtime::Runtime;
 
 use crate::{
     CLASSIFIER, Model, TINY, cells,
-    jobs::{self, CONCURRENCY, Cost, Figure, Load, Pairs},
+    jobs::{self, CONCURRENCY, Cost, Figure, Load},
     meter::watched,
     peer::{Peer, Raw},
     raw::Span,
-    report::row::{Row, Side, Unit},
+    report::{
+        catalog::batching::{BATCH_RATES, BOUND_TURN},
+        row::{Row, Side, Unit},
+    },
     run::Lengths,
+    starts::{self, Extent},
 };
 
 /// A perceptron whose inference takes milliseconds, to read its weights.
@@ -29,70 +33,63 @@ const LARGE: Model = Model {
     ..PERCEPTRON
 };
 
-/// A row: its id, its figure, the number of clients, and how many tiny requests one takes as long as.
+/// A row: its id, its figure, the number of clients, and that of the requests of a turn.
 type Measure = (&'static str, Figure, usize, usize);
 
-const PAYS: [Measure; 6] = [
-    ("batch-p50-1", Figure::P50, 1, 40),
-    ("batch-rate-pays", Figure::Rate, CONCURRENCY, 20),
-    ("batch-rate-pays-2", Figure::Rate, 2, 20),
-    ("batch-rate-pays-4", Figure::Rate, 4, 20),
-    ("batch-rate-pays-8", Figure::Rate, 8, 20),
-    ("batch-rate-pays-64", Figure::Rate, 64, 10),
-];
-
-const LARGE_PAYS: [Measure; 2] = [
-    ("batch-rate-large", Figure::Rate, CONCURRENCY, 80),
-    ("batch-rate-large-4", Figure::Rate, 4, 80),
-];
-
-/// Number of times that both servers of a model without batches are started: two servers with the same flags are up to a
-/// fifth apart, by where their memory lies, which is more than the rows look for.
-const STARTS: usize = 6;
+/// Row of a client that is alone, whose requests no batch takes.
+const ALONE: Measure = ("batch-p50-1", Figure::P50, 1, 100);
 
 /// Two servers without batches, for how far apart these are.
-const SAME: [Measure; 1] = [("batch-rate-same", Figure::Rate, CONCURRENCY, 5)];
+const SAME: Measure = ("batch-rate-same", Figure::Rate, CONCURRENCY, 400);
 
-const NEVER: [Measure; 5] = [
-    ("batch-rate-never", Figure::Rate, CONCURRENCY, 5),
-    ("batch-rate-never-2", Figure::Rate, 2, 5),
-    ("batch-rate-never-4", Figure::Rate, 4, 5),
-    ("batch-rate-never-8", Figure::Rate, 8, 5),
-    ("batch-rate-never-64", Figure::Rate, 64, 5),
-];
+/// Number of starts of both servers of a model that batches make no faster: where two with the same flags are up to a fifth
+/// apart, longer turns of few servers decide nothing.
+const STARTS: usize = 8;
+
+/// Pairs of turns of each of these starts.
+const PAIRS_OF_A_START: usize = 3;
+
+/// Returns the rows of the catalog about the rates of a model.
+fn rates(model: &Model) -> impl Iterator<Item = Measure> {
+    let rates = BATCH_RATES.iter().filter(|rate| rate.model == model.name);
+    rates.map(|rate| (rate.id, Figure::Rate, rate.clients, rate.turn))
+}
 
 /// Measures what batches give, and what they cost where they give nothing.
 pub(crate) fn run(lengths: &Lengths) -> Vec<Row> {
     let runtime = jobs::runtime();
     let batches = ["auto", "off"];
-    let mut rows = of_model(&runtime, &PERCEPTRON, &PAYS, (batches, 1), lengths);
-    rows.extend(of_model(
-        &runtime,
-        &LARGE,
-        &LARGE_PAYS,
-        (batches, 1),
-        lengths,
-    ));
-    for (measures, modes) in [(&NEVER[..], batches), (&SAME[..], ["off", "off"])] {
-        let measured = of_model(&runtime, &CLASSIFIER, measures, (modes, STARTS), lengths);
+    // Of long turns, half as many.
+    let once = Extent {
+        starts: 1,
+        pairs: lengths.pairs.div_ceil(2),
+    };
+    let pays = [ALONE].into_iter().chain(rates(&PERCEPTRON));
+    let starts = STARTS.min(lengths.pairs);
+    let often = Extent {
+        starts,
+        pairs: starts * PAIRS_OF_A_START,
+    };
+    let parts: [(&Model, Vec<Measure>, _, _); 4] = [
+        (&PERCEPTRON, pays.collect(), batches, once),
+        (&LARGE, rates(&LARGE).collect(), batches, once),
+        (&CLASSIFIER, rates(&CLASSIFIER).collect(), batches, often),
+        (&CLASSIFIER, vec![SAME], ["off", "off"], often),
+    ];
+    let mut rows = Vec::new();
+    for (model, measures, modes, extent) in parts {
+        let measured = of_model(&runtime, model, &measures, (modes, extent), lengths);
         rows.extend(measured);
     }
     let ids = ["batch-rate-bound", "threads-cpu"];
-    rows.extend(watched(|| bounds(&runtime, &PERCEPTRON, ids, 20, lengths)));
+    rows.extend(watched(|| bounds(&runtime, &PERCEPTRON, ids, lengths)));
     let ids = ["batch-rate-large-bound", "threads-cpu-large"];
-    rows.extend(watched(|| bounds(&runtime, &LARGE, ids, 80, lengths)));
+    rows.extend(watched(|| bounds(&runtime, &LARGE, ids, lengths)));
     rows
 }
 
-/// Measures how near batches come to what the runtime gives in them, with all sides in turn; an inference takes as long as
-/// `weight` tiny ones.
-fn bounds(
-    runtime: &Runtime,
-    model: &Model,
-    ids: [&'static str; 2],
-    weight: usize,
-    lengths: &Lengths,
-) -> Vec<Row> {
+/// Measures how near batches come to what the runtime gives in them, with all sides in turn.
+fn bounds(runtime: &Runtime, model: &Model, ids: [&'static str; 2], lengths: &Lengths) -> Vec<Row> {
     let modes = [
         ["--dynamic_batching", "auto"],
         ["--dynamic_batching", "off"],
@@ -103,25 +100,25 @@ fn bounds(
     let requests = [model, &TINY].map(|model| [vec![cells::request(model)]]);
     let load = |peer, side: usize| Load::new(peer, runtime, &clients[side], &requests[side / 2]);
     let loads = [load(&peers[0], 0), load(&peers[1], 1), load(&tiny, 2)];
-    let counts = [
-        lengths.requests / weight,
-        lengths.requests / weight,
-        lengths.requests * 4,
-    ];
+    let turn = lengths.turn(BOUND_TURN);
+    let counts = [turn, turn, lengths.requests * 4];
     for (load, count) in loads.iter().zip(counts) {
         load.run(count);
     }
-    let rows = rows_of_a_batch(runtime, &clients[0], model, || loads[0].run(counts[0] * 2));
-    let rounded = (rows.round() as usize).max(1);
+    let mut before = Rows::default();
+    before.during(runtime, &clients[0], model, || loads[0].run(turn));
+    let rounded = (before.of_an_inference().round() as usize).max(1);
     let batch = [&[rounded], &model.shape[1..]].concat();
     let mut raw = [
         Raw::load(&lengths.library, model, 1),
         Raw::load_shape(&lengths.library, model, &batch),
         Raw::load(&lengths.library, &TINY, 1),
     ];
-    let spans = [counts[0], counts[0] / rounded + 2, counts[2]].map(Span::Inferences);
+    // One after the other they have no ends of a turn, so that fewer do.
+    let spans = [turn / 5, turn / rounded + 2, counts[2]].map(Span::Inferences);
+    let mut measured = Rows::default();
     let (mut gains, mut bounds, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
-    for pair in 0..lengths.pairs {
+    for pair in 0..lengths.pairs.div_ceil(2) {
         let mut costs: [Option<Cost>; 6] = [None; 6];
         for turn in 0..costs.len() {
             // In an order that alternates, as elsewhere.
@@ -131,6 +128,9 @@ fn bounds(
                 costs.len() - 1 - turn
             };
             costs[side] = Some(match side.checked_sub(loads.len()) {
+                None if side == 0 => {
+                    measured.during(runtime, &clients[0], model, || loads[0].run(turn))
+                }
                 None => loads[side].run(counts[side]),
                 Some(place) => raw[place].infer(spans[place]).cost(),
             });
@@ -154,27 +154,47 @@ fn bounds(
         Side::new("raw", Unit::Micros, alone),
     ];
     vec![
-        Row::ratio(ids[0], gain).noted(format!("{rows:.1} rows an inference")),
+        Row::ratio(ids[0], gain).noted(format!(
+            "{:.1} rows an inference, raw batches of {rounded}",
+            measured.of_an_inference()
+        )),
         Row::ratio(ids[1], cpu),
     ]
 }
 
-/// Returns how many rows an inference has on average while something runs.
-fn rows_of_a_batch(
-    runtime: &Runtime,
-    client: &Client,
-    model: &Model,
-    run: impl FnOnce() -> Cost,
-) -> f64 {
-    let model = ModelId::of(model.name);
-    let counters = || {
-        let asked = runtime.block_on(client.statistics(&model));
-        asked.expect("the server has statistics")
-    };
-    let before = counters();
-    run();
-    let split = counters().since(&before).expect("it was asked");
-    split.requests as f64 / split.executions.max(1) as f64
+/// Rows that inferences have had.
+#[derive(Debug, Default)]
+struct Rows {
+    requests: u64,
+    executions: u64,
+}
+
+impl Rows {
+    /// Counts those of a turn.
+    fn during(
+        &mut self,
+        runtime: &Runtime,
+        client: &Client,
+        model: &Model,
+        turn: impl FnOnce() -> Cost,
+    ) -> Cost {
+        let model = ModelId::of(model.name);
+        let counters = || {
+            let asked = runtime.block_on(client.statistics(&model));
+            asked.expect("the server has statistics")
+        };
+        let before = counters();
+        let cost = turn();
+        let split = counters().since(&before).expect("it was asked");
+        self.requests += split.requests;
+        self.executions += split.executions;
+        cost
+    }
+
+    /// Returns how many an inference has had on average.
+    fn of_an_inference(&self) -> f64 {
+        self.requests as f64 / self.executions.max(1) as f64
+    }
 }
 
 /// Measures a model with `modes` of batching on both sides, which are started anew for each part of the pairs.
@@ -182,30 +202,19 @@ fn of_model(
     runtime: &Runtime,
     model: &Model,
     rows: &[Measure],
-    (modes, starts): ([&str; 2], usize),
+    (modes, extent): ([&str; 2], Extent),
     lengths: &Lengths,
 ) -> Vec<Row> {
     let request = [vec![cells::request(model)]];
-    let mut found: Vec<_> = rows.iter().map(|_| Pairs(Default::default())).collect();
-    let measure = || {
-        for _ in 0..starts {
-            let peers = modes.map(|mode| Peer::ovms_with(model, &["--dynamic_batching", mode]));
-            let clients = [0, 1].map(|side: usize| jobs::connect(runtime, &peers[side]));
-            for (&(.., clients_of_row, weight), found) in rows.iter().zip(&mut found) {
-                let loads = [0, 1].map(|side| {
-                    Load::new(&peers[side], runtime, &clients[side], &request).by(clients_of_row)
-                });
-                let count = lengths.requests / weight;
-                let pairs = lengths.pairs.div_ceil(starts);
-                let Pairs(costs) = jobs::in_turn([&loads[0], &loads[1]], [count; 2], pairs);
-                for (found, costs) in found.0.iter_mut().zip(costs) {
-                    found.extend(costs);
-                }
-            }
-        }
-        let rows = rows.iter().zip(&found);
+    let loads: Vec<_> = rows
+        .iter()
+        .map(|&(.., clients, turn)| (clients, lengths.turn(turn)))
+        .collect();
+    let serve = |side: usize| Peer::ovms_with(model, &["--dynamic_batching", modes[side]]);
+    watched(|| {
+        let measured = starts::of_servers(runtime, extent, serve, &request, &loads);
+        let rows = rows.iter().zip(measured);
         rows.map(|(&(id, figure, ..), pairs)| pairs.ratio(id, figure, ["with", "without"]))
             .collect()
-    };
-    watched(measure)
+    })
 }

@@ -149,10 +149,13 @@ fn plan(concurrency: usize, seconds: f64) -> LoadPlan {
 /// Creates a request with distinct numbers.
 pub(crate) fn request(model: &Model) -> Request {
     let elements: usize = model.shape.iter().product();
-    let data: Vec<u8> = (0..elements)
-        .flat_map(|index| ((index % 251) as f32).to_le_bytes())
-        .collect();
+    let data = numbers(elements).flat_map(f32::to_le_bytes).collect();
     request_of(model, data, TensorForm::Bytes)
+}
+
+/// Returns the numbers of a request.
+pub(crate) fn numbers(elements: usize) -> impl Iterator<Item = f32> {
+    (0..elements).map(|index| (index % 251) as f32)
 }
 
 /// Creates a request from a tensor's bytes.

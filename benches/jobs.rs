@@ -186,6 +186,7 @@ pub(crate) fn alternate<T>(
 }
 
 /// Costs of two loads in their turns, by pairs.
+#[derive(Default)]
 pub(crate) struct Pairs(pub(crate) [Vec<Cost>; 2]);
 
 /// Runs two loads in turn, `counts` jobs of each at a time.
@@ -202,6 +203,13 @@ pub(crate) fn in_turn(loads: [&Load<'_>; 2], counts: [usize; 2], pairs: usize) -
 }
 
 impl Pairs {
+    /// Adds further pairs.
+    pub(crate) fn extend(&mut self, more: [Vec<Cost>; 2]) {
+        for (all, more) in self.0.iter_mut().zip(more) {
+            all.extend(more);
+        }
+    }
+
     /// Returns a figure of both sides under the given names.
     pub(crate) fn sides(&self, figure: Figure, names: [&str; 2]) -> [Side; 2] {
         let side = |index: usize| {

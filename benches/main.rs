@@ -34,6 +34,7 @@ mod rest;
 mod run;
 mod sequences;
 mod shared;
+mod starts;
 mod targets;
 mod tls;
 mod traces;

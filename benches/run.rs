@@ -62,14 +62,22 @@ impl Lengths {
                 library,
                 pairs: 41,
                 restarts: 7,
-                requests: 1_000,
+                requests: REQUESTS,
                 cell: 1.0,
                 rate: 3.0,
                 many: 200_000,
             }
         }
     }
+
+    /// Returns how many requests a turn has that has so many in a full run.
+    pub(crate) fn turn(&self, full: usize) -> usize {
+        full * self.requests / REQUESTS
+    }
 }
+
+/// [`Lengths::requests`] of a full run.
+const REQUESTS: usize = 1_000;
 
 /// Parsed command line.
 #[derive(Debug, Default)]

@@ -1,6 +1,13 @@
 //! A load whose tensors are in system shared memory, by Triton's extension.
 
-use std::{cell::Cell, fs, path::PathBuf, time::Instant};
+use std::{
+    cell::Cell,
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use futures::future::join_all;
 use ovms::proto::kserve::{
@@ -13,7 +20,7 @@ use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
 use crate::{
-    Model,
+    Model, cells,
     jobs::{self, Cost, cost},
     peer::Peer,
     process,
@@ -40,8 +47,10 @@ impl SharedLoad {
         let input: u64 = model.shape.iter().product::<usize>() as u64 * 4;
         let size = (input + OUTPUT) * clients as u64;
         let file = PathBuf::from("/dev/shm").join(&key);
-        let made = fs::File::create(&file).and_then(|file| file.set_len(size));
-        made.expect("shared memory has room");
+        let places: Vec<u64> = (0..clients as u64)
+            .map(|client| client * (input + OUTPUT))
+            .collect();
+        write(&file, size, &places, model).expect("shared memory has room");
         let url = format!("http://127.0.0.1:{}", peer.port());
         let client = runtime.block_on(async {
             let client = GrpcInferenceServiceClient::connect(url).await;
@@ -56,16 +65,42 @@ impl SharedLoad {
             registered.expect("the key has the prefix");
             client
         });
-        let requests = (0..clients as u64)
-            .map(|client| request(model, (input, OUTPUT), client * (input + OUTPUT)))
+        let requests = places
+            .iter()
+            .map(|&place| request(model, (input, OUTPUT), place))
             .collect();
-        Self {
+        let load = Self {
             peer,
             runtime,
             client,
             requests,
             file,
-        }
+        };
+        load.run(clients);
+        load.check(model, input);
+        load
+    }
+
+    /// Panics if the region has another output than the same request over the wire, as where its input is another one.
+    fn check(&self, model: &Model, output: u64) {
+        let client = jobs::connect(&self.runtime, &self.peer);
+        let request = cells::request(model);
+        let call = client.call(&request).expect("it has a form");
+        let answer = self.runtime.block_on(call.send(0));
+        let answer = answer.expect("it is answered").read();
+        let answer = answer.expect("as the protocol has it");
+        let (_, wanted) = answer.outputs.iter().next().expect("it has an output");
+        let mut found = vec![0; wanted.data().len()];
+        let file = File::open(&self.file).expect("it is there");
+        file.read_exact_at(&mut found, output)
+            .expect("it has its size");
+        let numbers = |data: &[u8]| -> Vec<f32> {
+            let (numbers, _) = data.as_chunks::<4>();
+            numbers.iter().map(|it| f32::from_le_bytes(*it)).collect()
+        };
+        let (found, wanted) = (numbers(&found), numbers(wanted.data()));
+        let near = |(one, other): (&f32, &f32)| (one - other).abs() < 1e-4;
+        assert!(found.iter().zip(&wanted).all(near), "{found:?} {wanted:?}");
     }
 
     /// Sends so many requests.
@@ -102,6 +137,18 @@ impl Drop for SharedLoad {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.file);
     }
+}
+
+/// Makes the region, with the numbers of a request at each place of an input.
+fn write(file: &Path, size: u64, places: &[u64], model: &Model) -> io::Result<()> {
+    let file = File::create(file)?;
+    file.set_len(size)?;
+    let numbers = cells::numbers(model.shape.iter().product());
+    let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
+    for &place in places {
+        file.write_all_at(&bytes, place)?;
+    }
+    Ok(())
 }
 
 /// Makes a request whose input of so many bytes begins at an offset, with room for the output behind it.

@@ -7,7 +7,7 @@ use ovms::client::Api;
 
 use crate::{
     CLASSIFIER, CONVOLUTIONAL, CONVOLUTIONS, INPUT_600K, Model, TINY, cells,
-    jobs::{self, CONCURRENCY, Figure, Load, Pairs, alternate},
+    jobs::{self, CONCURRENCY, Cost, Figure, Load, Pairs, alternate},
     meter::watched,
     peer::{Peer, Raw},
     process,
@@ -18,6 +18,7 @@ use crate::{
     },
     run::Lengths,
     shared::SharedLoad,
+    starts::{self, Extent},
 };
 
 const SIDES: [&str; 2] = ["ovms", "echo"];
@@ -91,39 +92,36 @@ const ALLOCATOR: &str = if cfg!(feature = "same-allocator") {
 pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
     let sides = ["ovms", "raw"];
     let mut rows = Vec::new();
-    for (id, model, count, figure) in [
+    for (id, model, turn, figure) in [
         // Turns of a quarter of a second at most.
-        ("resnet50-cpu", &CONVOLUTIONAL, 8, Figure::Cpu),
-        ("classifier-cpu", &CLASSIFIER, 150, Figure::Cpu),
-        ("dummy-added", &TINY, 500, Figure::P50),
-        ("fullsize-added", &INPUT_600K, 300, Figure::P50),
+        ("resnet50-cpu", &CONVOLUTIONAL, (8, STARTS), Figure::Cpu),
+        ("classifier-cpu", &CLASSIFIER, (150, 1), Figure::Cpu),
+        ("dummy-added", &TINY, (500, 1), Figure::P50),
+        ("fullsize-added", &INPUT_600K, (300, 1), Figure::P50),
     ] {
         rows.extend(watched(|| {
-            let pairs = beside_raw(lengths, model, count, 1);
+            let pairs = beside_raw(lengths, model, turn, 1);
             let mut rows = vec![match figure {
                 Figure::P50 => pairs.difference(id, figure, sides),
                 _ => pairs.ratio(id, figure, sides),
             }];
             if id == "resnet50-cpu" {
-                rows.push(apart(lengths, model, count, &pairs));
+                rows.push(apart(lengths, model, turn.0, &pairs));
             }
             rows
         }));
     }
+    let turn = (64, STARTS);
     rows.extend(watched(|| {
-        let pairs = beside_raw(lengths, &CONVOLUTIONS, 64, CONCURRENCY);
+        let pairs = beside_raw(lengths, &CONVOLUTIONS, turn, CONCURRENCY);
         vec![
             pairs.ratio("conv-cpu", Figure::Cpu, sides),
             pairs.ratio("conv-share", Figure::Rate, sides),
         ]
     }));
     rows.extend(watched(|| {
-        let ours = SharedLoad::new(&CONVOLUTIONS, CONCURRENCY);
-        let mut raw = Raw::load(&lengths.library, &CONVOLUTIONS, 1);
-        let mut raw = || raw.infer(Span::Inferences(64)).cost();
-        ours.run(64);
-        raw();
-        let pairs = Pairs(alternate(lengths.pairs, || ours.run(64), raw));
+        let start = || SharedLoad::new(&CONVOLUTIONS, CONCURRENCY);
+        let pairs = against_raw(lengths, &CONVOLUTIONS, turn, start, |ours| ours.run(turn.0));
         vec![
             pairs.ratio("conv-shm-cpu", Figure::Cpu, sides),
             pairs.ratio("conv-shm-share", Figure::Rate, sides),
@@ -141,12 +139,9 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
 /// Measures the bare echo with a raw inference of `conv` in its handler against raw inferences: what clients beside the
 /// runtime cost, whatever a server does. `request` is the model whose request is sent.
 fn infers(lengths: &Lengths, id: &str, request: &Model) -> Row {
-    let runtime = jobs::runtime();
-    let peer = Peer::inferring_echo(&lengths.library, &CONVOLUTIONS);
-    let client = jobs::connect(&runtime, &peer);
-    let jobs = [vec![cells::request(request)]];
-    let load = Load::new(&peer, &runtime, &client, &jobs);
-    let pairs = against_raw(lengths, &CONVOLUTIONS, 64, &load);
+    let start = || Peer::inferring_echo(&lengths.library, &CONVOLUTIONS);
+    let turn = (64, STARTS);
+    let pairs = served_against_raw(lengths, &CONVOLUTIONS, turn, (start, request, CONCURRENCY));
     pairs.ratio(id, Figure::Cpu, ["the echo with an inference", "raw"])
 }
 
@@ -167,24 +162,63 @@ fn apart(lengths: &Lengths, model: &Model, count: usize, beside: &Pairs) -> Row 
     pairs.ratio("resnet50-apart-cpu", Figure::Cpu, ["apart", "raw"])
 }
 
-/// Infers with the server and with raw OpenVINO in turn, `count` times a turn: the one with so many clients, the other
-/// one after the other.
-fn beside_raw(lengths: &Lengths, model: &Model, count: usize, clients: usize) -> Pairs {
-    let runtime = jobs::runtime();
-    let peer = Peer::ovms(model);
-    let client = jobs::connect(&runtime, &peer);
-    let jobs = [vec![cells::request(model)]];
-    let load = Load::new(&peer, &runtime, &client, &jobs).by(clients);
-    against_raw(lengths, model, count, &load)
+/// Starts of both sides of the rows that look for a few percent: of two copies of one program, the one that is started first
+/// takes up to 2 % more.
+const STARTS: usize = 6;
+
+/// Number of inferences of a turn, and of starts of both sides.
+type Turn = (usize, usize);
+
+/// Infers with the server and with raw OpenVINO in turn: the one with so many clients, the other one after the other.
+fn beside_raw(lengths: &Lengths, model: &Model, turn: Turn, clients: usize) -> Pairs {
+    served_against_raw(lengths, model, turn, (|| Peer::ovms(model), model, clients))
 }
 
-fn against_raw(lengths: &Lengths, model: &Model, count: usize, load: &Load<'_>) -> Pairs {
-    let mut raw = Raw::load(&lengths.library, model, 1);
-    let mut raw = || raw.infer(Span::Inferences(count)).cost();
-    // What is made at first is there afterwards.
-    load.run(count);
-    raw();
-    Pairs(alternate(lengths.pairs, || load.run(count), raw))
+/// Does the same with any process that is started so, asked for the request of a model by so many clients.
+fn served_against_raw(
+    lengths: &Lengths,
+    model: &Model,
+    turn: Turn,
+    (start, request, clients): (impl Fn() -> Peer, &Model, usize),
+) -> Pairs {
+    let runtime = jobs::runtime();
+    let jobs = [vec![cells::request(request)]];
+    let start = || {
+        let peer = start();
+        let client = jobs::connect(&runtime, &peer);
+        (peer, client)
+    };
+    against_raw(lengths, model, turn, start, |(peer, client)| {
+        let load = Load::new(peer, &runtime, client, &jobs).by(clients);
+        load.run(turn.0)
+    })
+}
+
+/// Runs turns of a side and of raw OpenVINO, both started anew for each part of the pairs, by turns the one and the other first.
+fn against_raw<T>(
+    lengths: &Lengths,
+    model: &Model,
+    (count, starts): Turn,
+    start: impl Fn() -> T,
+    run: impl Fn(&T) -> Cost,
+) -> Pairs {
+    let extent = Extent {
+        starts,
+        pairs: lengths.pairs,
+    };
+    let mut all = Pairs::default();
+    for number in 0..starts {
+        let raw = || Raw::load(&lengths.library, model, 1);
+        let (ours, mut raw) = if starts::is_reversed(number) {
+            let raw = raw();
+            (start(), raw)
+        } else {
+            (start(), raw())
+        };
+        let raw = || raw.infer(Span::Inferences(count)).cost();
+        all.extend(starts::turns(extent, number, || run(&ours), raw));
+    }
+    all
 }
 
 /// Measures resident memory.

@@ -9,10 +9,11 @@ use super::row::{
     },
 };
 
+pub(crate) mod batching;
 mod graphs;
 mod sequences;
 
-use self::{graphs::graphs, sequences::sequences};
+use self::{batching::batching, graphs::graphs, sequences::sequences};
 
 /// Name of the part of absolute figures, whose table has columns of its own.
 pub(crate) const CELLS: &str = "cells";
@@ -130,22 +131,6 @@ pub(crate) const CELL_SIDES: [(&str, &str); 4] = [
     ("echo", "bare echo"),
     ("grpc", "ovms gRPC"),
     ("rest", "ovms REST"),
-];
-
-/// Rates with dynamic batching over those without, each with its bound, its model, and its number of clients.
-const BATCHING_RATES: [(&str, f64, &str); 12] = [
-    ("batch-rate-pays", 0.98, "perceptron, 16"),
-    ("batch-rate-pays-2", 0.98, "perceptron, 2"),
-    ("batch-rate-pays-4", 0.98, "perceptron, 4"),
-    ("batch-rate-pays-8", 0.98, "perceptron, 8"),
-    ("batch-rate-pays-64", 0.98, "perceptron, 64"),
-    ("batch-rate-large", 2.0, "perceptron_large, 16"),
-    ("batch-rate-large-4", 0.98, "perceptron_large, 4"),
-    ("batch-rate-never", 0.98, "classifier, 16"),
-    ("batch-rate-never-2", 0.98, "classifier, 2"),
-    ("batch-rate-never-4", 0.98, "classifier, 4"),
-    ("batch-rate-never-8", 0.98, "classifier, 8"),
-    ("batch-rate-never-64", 0.98, "classifier, 64"),
 ];
 
 fn row(id: &str, unit: Unit, wanted: Option<Bound>, text: &str) -> Spec {
@@ -453,44 +438,6 @@ fn reload() -> Vec<Spec> {
         )
         .steady(),
     ]
-}
-
-fn batching() -> Vec<Spec> {
-    let with = "with dynamic_batching auto over";
-    let mut rows = vec![row(
-        "batch-p50-1",
-        Ratio,
-        Some(Most(1.03)),
-        &format!("perceptron, 1 client: p50 {with} that without"),
-    )];
-    for (id, wanted, load) in BATCHING_RATES {
-        let text = format!("{load} clients: requests/s {with} those without");
-        rows.push(row(id, Ratio, Some(Least(wanted)), &text));
-    }
-    rows.push(row(
-        "batch-rate-same",
-        Ratio,
-        None,
-        "classifier, 16 clients: requests/s of a server without dynamic_batching over those of another one",
-    ));
-    for (model, ids) in [
-        ("perceptron", ["batch-rate-bound", "threads-cpu"]),
-        (
-            "perceptron_large",
-            ["batch-rate-large-bound", "threads-cpu-large"],
-        ),
-    ] {
-        let text = format!(
-            "{model}, 16 clients: the gain by dynamic_batching auto over (F + I1)/(F + Ib), with F what a request takes \
-             without its inference, I1 a raw inference alone, and Ib that of an item of a raw batch of as many rows"
-        );
-        rows.push(row(ids[0], Ratio, Some(Least(0.9)), &text));
-        let text = format!(
-            "{model}, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread"
-        );
-        rows.push(row(ids[1], Ratio, None, &text));
-    }
-    rows
 }
 
 fn pipelines() -> Vec<Spec> {

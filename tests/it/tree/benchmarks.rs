@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use self::report::{
     busy::{Others, Processes, Ticks},
-    catalog::{self, Part},
+    catalog::{self, Part, batching},
     curve::{self, CURVES, Line},
     page,
     row::{Bound, Row, Side, Spec, Unit, Verdict},
@@ -229,6 +229,16 @@ fn ids_are_there_once() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), count);
+}
+
+/// A turn in which no answer is waited for is a burst.
+#[test]
+fn in_turns_about_rates_each_client_waits_for_answers() {
+    let rates = batching::BATCH_RATES.map(|rate| (rate.id, rate.clients, rate.turn));
+    let bounds = [("batch-rate-bound", 16, batching::BOUND_TURN)];
+    for (id, clients, turn) in rates.into_iter().chain(bounds) {
+        assert!(turn >= 200.max(6 * clients), "{id}: {turn} of {clients}");
+    }
 }
 
 #[test]
