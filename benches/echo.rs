@@ -1,10 +1,14 @@
 //! A bare tonic service with the same messages: it answers a request with its own tensor, and on a
-//! stream with many small ones. It can run a raw inference for each, or send a message to another process and back.
+//! stream with many small ones. It can run a raw inference for each, write a value to Redis, or send a message to another
+//! process and back; with that it answers each request on a stream too, with as many in flight as the client has.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
 //! work on top of it differs.
 
-use std::{pin::Pin, sync::Mutex};
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -20,7 +24,9 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::{
     graphs::{Beyond, SharedHop},
+    jobs::CONCURRENCY,
     raw,
+    sequences::RedisConnection,
 };
 
 /// Work of an echo service for each single request: the least that a server can do.
@@ -34,32 +40,45 @@ pub(crate) enum Work<'a> {
     },
     /// A message to another process and back.
     Hop(Beyond),
+    /// A value written to Redis, on a port of loopback.
+    Store(u16),
 }
 
-struct Echo {
-    inference: Option<Mutex<InferRequest>>,
-    hop: Option<SharedHop>,
+/// That work, with what it needs.
+enum Worker {
+    Nothing,
+    Inference(Mutex<InferRequest>),
+    Hop(SharedHop),
+    Store(RedisConnection),
 }
 
-impl Echo {
+impl Worker {
     /// Makes it, within a runtime.
-    fn new(work: Work<'_>) -> Self {
-        let mut model = match work {
-            Work::Inference { library, model } => Some(raw::compile(library, model)),
-            Work::Nothing | Work::Hop(_) => None,
-        };
-        let inference = model.as_mut().map(|model| {
-            let mut request = model.create_infer_request().expect("a request");
-            request.infer().expect("an inference");
-            Mutex::new(request)
-        });
-        let hop = match work {
-            Work::Hop(beyond) => Some(SharedHop::start(beyond)),
-            Work::Nothing | Work::Inference { .. } => None,
-        };
-        Self { inference, hop }
+    async fn new(work: Work<'_>) -> Self {
+        match work {
+            Work::Nothing => Self::Nothing,
+            Work::Inference { library, model } => {
+                Self::Inference(Mutex::new(raw::warm_request(library, model)))
+            }
+            Work::Hop(beyond) => Self::Hop(SharedHop::start(beyond)),
+            Work::Store(port) => Self::Store(RedisConnection::open(port).await),
+        }
+    }
+
+    async fn work(&self) {
+        match self {
+            Self::Nothing => {}
+            Self::Inference(inference) => {
+                let mut inference = inference.lock().expect("no inference panics");
+                inference.infer().expect("an inference");
+            }
+            Self::Hop(hop) => hop.pass().await,
+            Self::Store(redis) => redis.set().await,
+        }
     }
 }
+
+struct Echo(Arc<Worker>);
 
 /// Serves on a port of loopback until killed.
 pub(crate) fn run(port: u16, work: Work<'_>) {
@@ -68,7 +87,7 @@ pub(crate) fn run(port: u16, work: Work<'_>) {
         .build()
         .expect("threads can be had");
     runtime.block_on(async {
-        let echo = Echo::new(work);
+        let echo = Echo(Arc::new(Worker::new(work).await));
         Server::builder()
             .tcp_nodelay(true)
             .initial_stream_window_size(4 << 20)
@@ -112,6 +131,47 @@ fn small(model_name: String, number: u32) -> ModelStreamInferResponse {
     }
 }
 
+/// Returns the response to a single request: its own tensor.
+fn echoed(request: ModelInferRequest) -> ModelInferResponse {
+    let outputs = request
+        .inputs
+        .into_iter()
+        .map(|input| InferOutputTensor {
+            name: input.name,
+            datatype: input.datatype,
+            shape: input.shape,
+            ..InferOutputTensor::default()
+        })
+        .collect();
+    // A large input is not sent back: the models that it stands for answer with little.
+    let raw_output_contents = request
+        .raw_input_contents
+        .into_iter()
+        .map(|bytes| bytes.slice(..bytes.len().min(4000)))
+        .collect();
+    ModelInferResponse {
+        model_name: request.model_name,
+        model_version: "1".to_owned(),
+        id: request.id,
+        outputs,
+        raw_output_contents,
+        ..ModelInferResponse::default()
+    }
+}
+
+/// Returns the response to a request on a stream, once the work for it is done.
+async fn passed(
+    worker: Arc<Worker>,
+    request: Result<ModelInferRequest, Status>,
+) -> Result<ModelStreamInferResponse, Status> {
+    let request = request?;
+    worker.work().await;
+    Ok(ModelStreamInferResponse {
+        infer_response: Some(echoed(request)),
+        ..ModelStreamInferResponse::default()
+    })
+}
+
 type Replies = Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -120,38 +180,8 @@ impl GrpcInferenceService for Echo {
         &self,
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
-        if let Some(inference) = &self.inference {
-            let mut inference = inference.lock().expect("no inference panics");
-            inference.infer().expect("an inference");
-        }
-        if let Some(hop) = &self.hop {
-            hop.pass().await;
-        }
-        let request = request.into_inner();
-        let outputs = request
-            .inputs
-            .into_iter()
-            .map(|input| InferOutputTensor {
-                name: input.name,
-                datatype: input.datatype,
-                shape: input.shape,
-                ..InferOutputTensor::default()
-            })
-            .collect();
-        // A large input is not sent back: the models that it stands for answer with little.
-        let raw_output_contents = request
-            .raw_input_contents
-            .into_iter()
-            .map(|bytes| bytes.slice(..bytes.len().min(4000)))
-            .collect();
-        Ok(Response::new(ModelInferResponse {
-            model_name: request.model_name,
-            model_version: "1".to_owned(),
-            id: request.id,
-            outputs,
-            raw_output_contents,
-            ..ModelInferResponse::default()
-        }))
+        self.0.work().await;
+        Ok(Response::new(echoed(request.into_inner())))
     }
 
     async fn server_ready(
@@ -165,7 +195,13 @@ impl GrpcInferenceService for Echo {
         &self,
         requests: Request<Streaming<ModelInferRequest>>,
     ) -> Result<Response<Replies>, Status> {
-        let replies = requests.into_inner().flat_map(|request| {
+        let requests = requests.into_inner();
+        if matches!(*self.0, Worker::Hop(_)) {
+            let worker = Arc::clone(&self.0);
+            let replies = requests.map(move |request| passed(Arc::clone(&worker), request));
+            return Ok(Response::new(Box::pin(replies.buffered(CONCURRENCY))));
+        }
+        let replies = requests.flat_map(|request| {
             let name = request.map(|request| request.model_name);
             futures::stream::iter(0..MANY).map(move |number| Ok(small(name.clone()?, number)))
         });

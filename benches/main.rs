@@ -4,8 +4,9 @@
 //! pairs of turns that alternate. [`report::catalog`] lists the figures.
 //! Four kinds of process take part, all on loopback: raw OpenVINO (this program again, [`raw`]),
 //! a bare tonic echo service (this program again, [`echo`]), `ovms serve`, and the load (this
-//! process, through the crate's own client). Some rows have others: nginx in front of the server
-//! ([`tls`]), and a collector of traces (this program again, [`collector`]). Processor time and
+//! process, through the crate's own client). Some rows have others: a bare service over HTTP/1 (this program
+//! again, [`rest_echo`]), nginx in front of the server ([`tls`]), and a collector of traces (this program
+//! again, [`collector`]). Processor time and
 //! memory are the kernel's figures for the process that serves.
 
 mod against;
@@ -31,6 +32,7 @@ mod raw_requests;
 mod reload;
 mod report;
 mod rest;
+mod rest_echo;
 mod run;
 mod sequences;
 mod shared;
@@ -133,8 +135,15 @@ fn main() {
         ["--inner", "echo", port, "hop", "python"] => {
             echo::run(number(port), Work::Hop(Beyond::Python));
         }
+        ["--inner", "echo", port, "redis", redis] => {
+            echo::run(number(port), Work::Store(number(redis)));
+        }
         ["--inner", "echo", port, library, model] => {
             echo::run(number(port), Work::Inference { library, model });
+        }
+        ["--inner", "rest-echo", port] => rest_echo::run(number(port), None),
+        ["--inner", "rest-echo", port, library, model] => {
+            rest_echo::run(number(port), Some((library, model)));
         }
         ["--inner", "collector", port] => collector::run(number(port)),
         ["--inner", "hop"] => graphs::answer(),

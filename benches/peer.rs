@@ -125,20 +125,39 @@ impl Peer {
         }
     }
 
-    fn echo_with(inferred: &[&OsStr]) -> Self {
+    /// Starts the echo service with a value written to Redis, on a port of loopback, for each request.
+    pub(crate) fn storing_echo(redis: u16) -> Self {
+        Self::echo_with(&[OsStr::new("redis"), OsStr::new(&redis.to_string())])
+    }
+
+    fn echo_with(work: &[&OsStr]) -> Self {
         let [port] = free_ports();
-        let child = Command::new(std::env::current_exe().expect("a program has a path"))
-            .args(["--inner", "echo", &port.to_string()])
-            .args(inferred)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("the echo service starts");
         Self {
-            child,
+            child: bare("echo", port, work),
             port,
             rest_port: 0,
         }
         .ready()
+    }
+
+    /// Starts the bare service over HTTP/1.
+    pub(crate) fn rest_echo() -> Self {
+        Self::rest_echo_with(&[])
+    }
+
+    /// Starts the bare service over HTTP/1 with a raw inference of a model for each request.
+    pub(crate) fn inferring_rest_echo(library: &Path, model: &Model) -> Self {
+        Self::rest_echo_with(&[library.as_os_str(), model.path().as_os_str()])
+    }
+
+    fn rest_echo_with(work: &[&OsStr]) -> Self {
+        let [rest_port] = free_ports();
+        Self {
+            child: bare("rest-echo", rest_port, work),
+            port: 0,
+            rest_port,
+        }
+        .ready_over(Api::KserveRest)
     }
 
     /// Returns its port for gRPC.
@@ -174,11 +193,15 @@ impl Peer {
     }
 
     fn ready(self) -> Self {
+        self.ready_over(Api::KserveGrpc)
+    }
+
+    fn ready_over(self, api: Api) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime");
-        let options = self.options(Api::KserveGrpc, 1);
+        let options = self.options(api, 1);
         let started = Instant::now();
         loop {
             let ready = runtime.block_on(async {
@@ -324,6 +347,16 @@ impl Drop for Raw {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts this program as a bare service on a port.
+fn bare(kind: &str, port: u16, work: &[&OsStr]) -> Child {
+    Command::new(std::env::current_exe().expect("a program has a path"))
+        .args(["--inner", kind, &port.to_string()])
+        .args(work)
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("this program starts again")
 }
 
 /// Returns the command that serves a model.

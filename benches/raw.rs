@@ -61,6 +61,14 @@ pub(crate) fn compile(library: &str, model: &str) -> CompiledModel {
     compile_with(library, model, &[])
 }
 
+/// Compiles a model, and returns an infer request of it that has run once.
+pub(crate) fn warm_request(library: &str, model: &str) -> InferRequest {
+    let request = compile(library, model).create_infer_request();
+    let mut request = request.expect("a request");
+    request.infer().expect("an inference");
+    request
+}
+
 /// Compiles a model with more properties.
 pub(crate) fn compile_with(
     library: &str,

@@ -4,6 +4,7 @@
 use std::{cell::RefCell, time::Duration};
 
 use ovms::client::Api;
+use tokio::runtime::Runtime;
 
 use crate::{
     CLASSIFIER, CONVOLUTIONAL, CONVOLUTIONS, INPUT_600K, Model, TINY, cells,
@@ -59,6 +60,7 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
             pairs.ratio("grpc-over-rest-cpu", Figure::Cpu, ["gRPC", "REST"]),
         ]
     }));
+    rows.extend(watched(|| bare_rest(&runtime, lengths)));
     rows.extend(watched(|| {
         let loads = [&ours().alone(), &echo().alone()];
         let pairs = jobs::in_turn(loads, [lengths.requests / 2; 2], lengths.pairs);
@@ -79,6 +81,24 @@ pub(crate) fn echo(lengths: &Lengths) -> Vec<Row> {
         vec![pairs.difference("echo-infers-1", Figure::P50, sides)]
     }));
     rows
+}
+
+/// Measures a bare service over HTTP/1, without an inference in its handler and with one.
+fn bare_rest(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
+    let peers = [
+        Peer::rest_echo(),
+        Peer::inferring_rest_echo(&lengths.library, &TINY),
+    ];
+    let clients =
+        [0, 1].map(|side: usize| jobs::connect_by(runtime, &peers[side], Api::KserveRest));
+    let jobs = [vec![cells::request(&TINY)]];
+    let load = |side: usize| Load::new(&peers[side], runtime, &clients[side], &jobs);
+    let count = lengths.requests * 2;
+    let pairs = jobs::in_turn([&load(0), &load(1)], [count; 2], lengths.pairs);
+    vec![
+        pairs.of("rest-echo-cpu", Figure::Cpu, 0),
+        pairs.of("rest-infers-cpu", Figure::Cpu, 1),
+    ]
 }
 
 /// Allocator of the echo service; see the feature in `Cargo.toml`.

@@ -6,6 +6,7 @@ use ovms::client::{Api, Client, RequestSender, ResponseReceiver, StreamEvent};
 use tokio::runtime::Runtime;
 
 use super::{
+    Beyond,
     files::{Node, OUTPUTS},
     request, serve,
 };
@@ -27,18 +28,33 @@ const TOGETHER: usize = 50;
 /// Measures streams.
 pub(super) fn run(lengths: &Lengths) -> Vec<Row> {
     let mut rows = watched(|| vec![small(lengths)]);
+    rows.extend(watched(|| vec![small_hop(lengths)]));
     rows.extend(watched(|| generator(lengths)));
     rows.push(idle());
     rows
 }
 
-/// Measures one stream with many requests in flight against as many single requests.
+/// Measures a graph with one stream against single requests.
 fn small(lengths: &Lengths) -> Row {
     let (_folder, peer) = serve(Node::Echo);
+    against_single("stream-unary", &peer, lengths)
+}
+
+/// Measures the same of a bare service that passes each message to another process and back.
+fn small_hop(lengths: &Lengths) -> Row {
+    against_single(
+        "hop-stream-unary",
+        &Peer::hopping_echo(Beyond::Native),
+        lengths,
+    )
+}
+
+/// Measures one stream with many requests in flight against as many single requests.
+fn against_single(id: &str, peer: &Peer, lengths: &Lengths) -> Row {
     let runtime = jobs::runtime();
-    let client = jobs::connect(&runtime, &peer);
+    let client = jobs::connect(&runtime, peer);
     let jobs = [vec![request(Node::Echo)]];
-    let unary = Load::new(&peer, &runtime, &client, &jobs);
+    let unary = Load::new(peer, &runtime, &client, &jobs);
     let (requests, mut answers) = client.stream().expect("KServe has streams");
     let count = lengths.requests;
     let mut stream = || {
@@ -53,7 +69,7 @@ fn small(lengths: &Lengths) -> Row {
     let [stream, single] = alternate(lengths.pairs, stream, single);
     let sides = [("stream", stream), ("single", single)];
     let sides = sides.map(|(name, values)| Side::new(name, Unit::PerSecond, values));
-    Row::ratio("stream-unary", sides)
+    Row::ratio(id, sides)
 }
 
 /// Sends requests and receives their responses, with a fixed number in flight.

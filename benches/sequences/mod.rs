@@ -18,6 +18,8 @@ use ovms::{
 
 use tokio::runtime::Runtime;
 
+pub(crate) use self::store::RedisConnection;
+
 use crate::{
     Model, cells,
     jobs::{self, CONCURRENCY, Figure, Load, Pairs, alternate},
@@ -226,12 +228,10 @@ fn batched(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
         vec![pairs.ratio("sequences-batch-rate", Figure::Rate, names)]
     });
     rows.extend(watched(|| {
-        let mut all = Pairs([Vec::new(), Vec::new()]);
+        let mut all = Pairs::default();
         for _ in 0..STARTS {
             let pairs = batches(runtime, lengths, lengths.pairs.div_ceil(STARTS), true);
-            for (all, pairs) in all.0.iter_mut().zip(pairs.0) {
-                all.extend(pairs);
-            }
+            all.extend(pairs.0);
         }
         vec![all.ratio("sequences-batch-p50", Figure::P50, names)]
     }));

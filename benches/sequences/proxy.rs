@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ovms::client::{Address, Api, Client, ClientOptions, SEQUENCE};
+use ovms::client::{Address, Api, Client, ClientOptions, EncodedRequest, Request, SEQUENCE};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -27,15 +27,17 @@ use crate::{
     run::Lengths,
 };
 
+/// Way of HAProxy to the server that a sequence stays with.
+const HELD: &str = "hdr(ovms-sequence-id)\n    hash-type consistent";
+
 /// Rows, each with the number of its sequence and how HAProxy chooses a server.
 const ROWS: [(&str, u64, &str); 2] = [
     ("sequences-proxy-step", 1, "roundrobin"),
-    (
-        "sequences-proxy-held",
-        2,
-        "hdr(ovms-sequence-id)\n    hash-type consistent",
-    ),
+    ("sequences-proxy-held", 2, HELD),
 ];
+
+/// Row of bare services that write to Redis against those that do nothing.
+const BARE: (&str, u64) = ("sequences-proxy-echo", 3);
 
 /// Number of servers behind it.
 const REPLICAS: usize = 3;
@@ -48,18 +50,30 @@ pub(super) fn run(runtime: &Runtime, lengths: &Lengths) -> Vec<Row> {
         let without = [(); REPLICAS].map(|()| serve(&[]));
         Ok((redis, program, with, without))
     });
-    let measure = |(id, sequence, balance)| {
+    let measure = |(id, sequence, balance)| -> Result<Row, String> {
         let (_, program, with, without) = fleet.as_ref().map_err(String::clone)?;
         let proxy = Proxy::start(program, balance, [with, without])?;
         Ok(row(runtime, lengths, &proxy, (id, sequence)))
     };
-    let rows = ROWS.into_iter().flat_map(|it| {
-        watched(|| {
-            let row = measure(it);
-            vec![row.unwrap_or_else(|reason: String| Row::missing(it.0, &reason))]
-        })
-    });
-    rows.collect()
+    let bare = || -> Result<Row, String> {
+        let (redis, program, ..) = fleet.as_ref().map_err(String::clone)?;
+        let with = [(); REPLICAS].map(|()| Peer::storing_echo(redis.port()));
+        let without = [(); REPLICAS].map(|()| Peer::echo());
+        let proxy = Proxy::start(program, HELD, [&with, &without])?;
+        let (id, sequence) = BARE;
+        let clients = proxy.ports.map(|port| connect(runtime, port, sequence));
+        let plain = cells::request(&super::VAD);
+        let calls = [0, 1].map(|side: usize| call(&clients[side], &plain));
+        Ok(compared(runtime, lengths, id, &calls))
+    };
+    let or_missing =
+        |id, row: Result<Row, String>| vec![row.unwrap_or_else(|reason| Row::missing(id, &reason))];
+    let rows = ROWS.into_iter();
+    let mut rows: Vec<Row> = rows
+        .flat_map(|it| watched(|| or_missing(it.0, measure(it))))
+        .collect();
+    rows.extend(watched(|| or_missing(BARE.0, bare())));
+    rows
 }
 
 /// Measures steps of a sequence against requests without.
@@ -68,17 +82,31 @@ fn row(runtime: &Runtime, lengths: &Lengths, proxy: &Proxy, (id, sequence): (&st
     let [start, next] =
         [Place::Start, Place::Next].map(|place| request(sequence, place, Form::Parameters));
     let plain = cells::request(&super::VAD);
-    let call = |side: usize, request| [clients[side].call(request).expect("it has a form")];
-    p50(runtime, &call(0, &start), 1);
-    let (with, without) = (call(0, &next), call(1, &plain));
+    p50(runtime, &[call(&clients[0], &start)], 1);
+    let calls = [call(&clients[0], &next), call(&clients[1], &plain)];
+    compared(runtime, lengths, id, &calls)
+}
+
+fn call<'a>(client: &'a Client, request: &Request) -> EncodedRequest<'a> {
+    client.call(request).expect("it has a form")
+}
+
+/// Measures the first of two requests against the second.
+fn compared(
+    runtime: &Runtime,
+    lengths: &Lengths,
+    id: &str,
+    [with, without]: &[EncodedRequest<'_>; 2],
+) -> Row {
+    let [with, without] = [with, without].map(std::slice::from_ref);
     let count = lengths.requests / 4;
-    for calls in [&with, &without] {
+    for calls in [with, without] {
         p50(runtime, calls, count);
     }
     let [with, without] = alternate(
         lengths.pairs,
-        || p50(runtime, &with, count),
-        || p50(runtime, &without, count),
+        || p50(runtime, with, count),
+        || p50(runtime, without, count),
     );
     let side = |name, values| Side::new(name, Unit::Micros, values);
     Row::difference(id, [side("with", with), side("without", without)])

@@ -10,7 +10,10 @@ use std::{
 
 use ovms::client::{Client, EncodedRequest};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Runtime,
+};
 
 use super::{Form, Place, USUAL, request, serve, stateful};
 use crate::{
@@ -173,8 +176,7 @@ impl Redis {
     fn round_trips(&self, lengths: &Lengths) -> Vec<f64> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.set_nodelay(true).expect("a socket has options");
-        let value = "x".repeat(STATE);
-        let command = format!("*3\r\n$3\r\nSET\r\n$5\r\nstate\r\n${STATE}\r\n{value}\r\n");
+        let command = set_command();
         let mut set = || {
             let sent = Instant::now();
             stream.write_all(command.as_bytes()).expect("it reads");
@@ -188,6 +190,10 @@ impl Redis {
         (0..lengths.pairs).map(|_| turn()).collect()
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(super) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -197,5 +203,40 @@ impl Drop for Redis {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Returns the command that writes a value of the size of a state.
+fn set_command() -> String {
+    let value = "x".repeat(STATE);
+    format!("*3\r\n$3\r\nSET\r\n$5\r\nstate\r\n${STATE}\r\n{value}\r\n")
+}
+
+/// A connection of a bare service to Redis, which its requests take in turn.
+pub(crate) struct RedisConnection {
+    stream: tokio::sync::Mutex<tokio::net::TcpStream>,
+    command: String,
+}
+
+impl RedisConnection {
+    /// Connects to a port of loopback.
+    pub(crate) async fn open(port: u16) -> Self {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
+        let stream = stream.expect("it listens");
+        stream.set_nodelay(true).expect("a socket has options");
+        Self {
+            stream: stream.into(),
+            command: set_command(),
+        }
+    }
+
+    /// Writes a value of the size of a state, and waits for the answer.
+    pub(crate) async fn set(&self) {
+        let mut stream = self.stream.lock().await;
+        let sent = stream.write_all(self.command.as_bytes()).await;
+        sent.expect("it reads");
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).await.expect("it answers");
+        assert_eq!(&answer, b"+OK\r\n");
     }
 }

@@ -92,6 +92,12 @@ pub(super) fn graphs() -> Vec<Spec> {
     ]);
     rows.extend([
         row("stream-unary", Ratio, Some(Least(1.8)), "the first handler, 16 requests in flight: requests/s on one stream over single requests"),
+        row(
+            "hop-stream-unary",
+            Ratio,
+            None,
+            "a bare service that passes each message to another process and back, without Python: the same",
+        ),
         row("generator", PerSecond, Some(Least(50_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),

@@ -197,6 +197,18 @@ fn echo() -> Vec<Spec> {
             "dummy, 16 clients: server CPU a request, gRPC over REST",
         ),
         row(
+            "rest-echo-cpu",
+            Micros,
+            None,
+            "a bare service over HTTP/1 that takes and gives the same bytes, 16 clients: CPU a request",
+        ),
+        row(
+            "rest-infers-cpu",
+            Micros,
+            None,
+            "the same with a raw inference of dummy in its handler",
+        ),
+        row(
             "echo-p50-1",
             Ratio,
             None,

@@ -127,5 +127,12 @@ pub(super) fn sequences() -> Vec<Spec> {
             format!("{text}, 1 client: p50 of a step beyond the same request without a sequence");
         rows.push(row(id, Micros, Some(Most(most)), &text));
     }
+    rows.push(row(
+        "sequences-proxy-echo",
+        Micros,
+        None,
+        "the same HAProxy before three bare services that write 1 KB to Redis in their handler, 1 client: p50 beyond that \
+         before three that do not",
+    ));
     rows
 }
