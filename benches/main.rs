@@ -38,6 +38,7 @@ mod sequences;
 mod shared;
 mod starts;
 mod targets;
+mod threads;
 mod tls;
 mod traces;
 

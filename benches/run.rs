@@ -23,7 +23,7 @@ use crate::{
         table,
         when::today,
     },
-    rest, sequences, targets, tls, traces,
+    rest, sequences, targets, threads, tls, traces,
 };
 
 /// Extent of a run.
@@ -250,6 +250,7 @@ fn measures(part: &str) -> fn(&Lengths) -> Vec<Row> {
         "reload" => reload::run,
         "sequences" => sequences::run,
         "batching" => batching::run,
+        "threads" => threads::run,
         "pipelines" => pipelines::run,
         "graphs" => graphs::run,
         "attacks" => attacks::run,

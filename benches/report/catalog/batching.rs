@@ -1,4 +1,4 @@
-//! Figures of dynamic batching.
+//! Figures of dynamic batching, and of the threads of an inference.
 
 use super::super::row::{
     Bound::{Least, Most},
@@ -55,6 +55,18 @@ pub(crate) const BATCH_RATES: [BatchRate; 12] = [
 /// Number of requests of a turn of 16 clients in the rows about the bound of batches.
 pub(crate) const BOUND_TURN: usize = 200;
 
+/// Models of the rows about threads, each with the number of requests of a turn of 16 clients.
+pub(crate) const THREAD_MODELS: [(&str, usize); 2] = [("classifier", 400), ("conv", 64)];
+
+/// Settings that the default is compared with, each with its description.
+pub(crate) const THREAD_SETTINGS: [(&str, &str); 2] = [
+    (
+        "streams",
+        "those with as many streams as processors, of a thread each",
+    ),
+    ("one", "those with INFERENCE_NUM_THREADS 1"),
+];
+
 /// Returns the rows of the part about batches.
 pub(super) fn batching() -> Vec<Spec> {
     let with = "with dynamic_batching auto over";
@@ -93,6 +105,21 @@ pub(super) fn batching() -> Vec<Spec> {
             "{model}, 16 clients, no batching: CPU time of a request over that of a raw inference on one thread"
         );
         rows.push(row(ids[1], Ratio, None, &text));
+    }
+    rows
+}
+
+/// Returns the rows of the part about threads.
+pub(super) fn threads() -> Vec<Spec> {
+    let mut rows = Vec::new();
+    for (model, _) in THREAD_MODELS {
+        for (setting, text) in THREAD_SETTINGS {
+            for (figure, name) in [("rate", "requests/s"), ("cpu", "server CPU a request")] {
+                let id = format!("threads-{setting}-{model}-{figure}");
+                let text = format!("{model}, 16 clients: {name} by default over {text}");
+                rows.push(row(&id, Ratio, None, &text));
+            }
+        }
     }
     rows
 }

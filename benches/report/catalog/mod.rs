@@ -13,7 +13,11 @@ pub(crate) mod batching;
 mod graphs;
 mod sequences;
 
-use self::{batching::batching, graphs::graphs, sequences::sequences};
+use self::{
+    batching::{batching, threads},
+    graphs::graphs,
+    sequences::sequences,
+};
 
 /// Name of the part of absolute figures, whose table has columns of its own.
 pub(crate) const CELLS: &str = "cells";
@@ -60,6 +64,11 @@ pub(crate) fn parts() -> Vec<Part> {
             "batching",
             "dynamic batching against the same without",
             batching(),
+        ),
+        part(
+            "threads",
+            "threads of an inference: the default against others",
+            threads(),
         ),
         part(
             "pipelines",

@@ -239,6 +239,9 @@ fn in_turns_about_rates_each_client_waits_for_answers() {
     for (id, clients, turn) in rates.into_iter().chain(bounds) {
         assert!(turn >= 200.max(6 * clients), "{id}: {turn} of {clients}");
     }
+    for (model, turn) in batching::THREAD_MODELS {
+        assert!(turn >= 4 * 16, "{model}: {turn}");
+    }
 }
 
 #[test]
