@@ -29,7 +29,7 @@ use crate::{
     sequences::RedisConnection,
 };
 
-/// Work of an echo service for each single request: the least that a server can do.
+/// Kind of work of an echo service for each request: the least that a server can do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work<'a> {
     Nothing,
@@ -44,7 +44,7 @@ pub(crate) enum Work<'a> {
     Store(u16),
 }
 
-/// That work, with what it needs.
+/// Work of an echo service, with what it needs.
 enum Worker {
     Nothing,
     Inference(Mutex<InferRequest>),
