@@ -142,7 +142,7 @@ pub(crate) fn run(library: &str, model: &str, threads: usize, properties: &[&str
     answer(compiled, threads);
 }
 
-/// Does the same with a model compiled for a shape, such as `8,16`, on one thread.
+/// Measures a model compiled for a shape, such as `8,16`, on one thread.
 pub(crate) fn run_shape(library: &str, model: &str, shape: &str) {
     let lengths = shape.split(',').map(|it| it.parse().expect("a length"));
     let shape: Vec<i64> = lengths.collect();

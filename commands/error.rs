@@ -30,7 +30,7 @@ pub(crate) enum FailureKind {
     Interrupted = 130,
     /// SIGTERM, of a command that says so at its end.
     Terminated = 143,
-    /// Nothing to report: help was requested, or the reader of the output is gone.
+    /// No error: help was requested, or the reader of the output is gone.
     Quiet = 0,
 }
 
@@ -46,7 +46,7 @@ impl FailureKind {
 pub(crate) enum FailedCall {
     /// The server has answered with an error.
     Refused(ServerErrorCode),
-    /// No answer came in time.
+    /// No answer in time.
     Timeout,
 }
 

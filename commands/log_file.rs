@@ -121,7 +121,7 @@ struct LossState {
 enum LossReport {
     /// A line was lost.
     Losing(io::Error),
-    /// So many lines were lost, and lines are written again.
+    /// Lines are written again, after a number was lost.
     Lost(usize),
 }
 

@@ -25,7 +25,7 @@ pub enum ByteSizeError {
         "expected a number of bytes: a whole number from 0, alone or with the unit K, M, or G (powers of 1024), such as 64M"
     )]
     Form,
-    /// There is no memory of that size.
+    /// Number beyond the address space.
     #[error(
         "expected a number of bytes of at most {}, which is the maximum of this machine",
         usize::MAX

@@ -25,9 +25,9 @@ pub struct WholeFile {
 
 #[derive(Debug)]
 enum Contents {
-    /// In a file beside the one that it becomes.
+    /// File beside the one that it becomes.
     Beside(NamedTempFile),
-    /// In a file without a name, and the open one that they are for.
+    /// File without a name, and the open one that takes the contents.
     Apart(File, File),
 }
 

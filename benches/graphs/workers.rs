@@ -30,7 +30,7 @@ const GRAPHS: usize = 20;
 /// Workers that are killed.
 const KILLS: usize = 100;
 
-/// Of one graph; one that dies more often within a minute starts later.
+/// Workers of one graph that are killed; one that dies more often within a minute starts later.
 const OF_ONE: usize = 2;
 
 /// Pairs of turns of a handler that computes, which are long: at the end of each a worker may have nothing to do for as

@@ -165,7 +165,7 @@ pub(crate) struct Row {
 pub(crate) enum Verdict {
     Met,
     Missed,
-    /// No bound is set.
+    /// Row without a bound.
     Open,
     /// The machine was busy with something else.
     Busy,

@@ -28,13 +28,13 @@ pub(crate) enum CheckedKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckVerdict {
-    /// Can be served.
+    /// Valid.
     Ok,
-    /// Can be served, though perhaps not as meant.
+    /// Valid, though perhaps not as meant.
     Warnings,
     /// No errors, but not everything was checked.
     Unchecked,
-    /// Cannot be served.
+    /// Invalid.
     #[serde(rename = "faults")]
     Errors,
 }

@@ -110,13 +110,13 @@ const PAGE: usize = 80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Status {
-    /// As it should be.
+    /// Good.
     Ok,
     /// Neither good nor bad.
     Note,
-    /// Something may fail because of it.
+    /// Warning of something that may fail.
     Warn,
-    /// Nothing can be served.
+    /// Error because of which no model can be served.
     Fail,
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn probe() -> Result<(), Failure> {
     ui::print_json(&json!(survey))
 }
 
-/// Has the interpreter described by a process of its own.
+/// Describes the interpreter in a process of its own.
 fn survey() -> Result<PythonSurvey, String> {
     let said = apart::run(["probe-python"], LIMIT)
         .map_err(|error| format!("cannot be started: {error}"))?

@@ -41,7 +41,7 @@ pub(super) struct Found {
 
 /// Configuration file beside a graph that was named by its folder or file.
 pub(super) enum AdjacentConfig {
-    /// There is none.
+    /// No file.
     Absent,
     /// Path of a file that lists the graph.
     Used(PathBuf),

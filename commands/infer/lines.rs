@@ -101,7 +101,7 @@ enum ReaderState {
     Begins,
     /// Passes over the rest of a line that is too long.
     Skips,
-    /// Nothing more: the source has failed.
+    /// Ends, since the source has failed.
     Ends,
 }
 

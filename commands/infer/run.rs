@@ -53,7 +53,7 @@ pub(crate) fn run(args: InferArgs) -> Result<(), Failure> {
     runtime()?.block_on(after(wait, job.run()))
 }
 
-/// Does the work when what it is for is ready.
+/// Does the work once its servables are ready.
 async fn after(
     wait: Option<Wait>,
     work: impl Future<Output = Result<(), Failure>>,

@@ -35,7 +35,7 @@ const AS_PLANNED: [&str; 4] = ["", "unloaded", REMOVED, "there is no version"];
 #[derive(Debug)]
 enum Seen {
     Ready,
-    /// Nothing that is ready; with the states, if there are any.
+    /// No ready version; with the states, if there are any.
     Waiting(Option<String>),
     /// Servables that failed to load, with their errors, of so many; nothing is loading any more.
     Broken(Vec<String>, usize),

@@ -57,7 +57,7 @@ pub(crate) fn outputs_are_one() -> bool {
 /// Style of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// With lines around the cells, fitted to the width of the terminal.
+    /// Cells with lines around them, fitted to the width of the terminal.
     Boxed,
     /// Columns with blanks between them, fitted to the width of the terminal.
     Bare,

@@ -90,7 +90,7 @@ pub trait Announce: Send + Sync {
     fn freed(&self, place: Place);
 }
 
-/// There is no other side.
+/// Absent other side.
 struct Alone;
 
 impl Announce for Alone {
@@ -261,7 +261,7 @@ pub struct Shared {
 /// An arena of the other side.
 enum OtherArena {
     Mapped(Arc<Arena>),
-    /// There was no room for it: what lies in it is refused, unless there is room then.
+    /// Arena that there was no room for: what lies in it is refused, unless there is room then.
     Unmapped(File, usize),
     /// Its descriptor has not come: what lies in it is refused.
     Missing,

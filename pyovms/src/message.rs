@@ -264,10 +264,10 @@ pub struct Tensor {
 /// Place of the bytes of a tensor.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Contents {
-    /// Here.
+    /// Bytes within the message.
     #[prost(bytes = "bytes", tag = "6")]
     Inline(bytes::Bytes),
-    /// In shared memory.
+    /// Bytes in shared memory.
     #[prost(message, tag = "7")]
     Shared(Place),
 }
@@ -326,7 +326,7 @@ pub enum Outcome {
     Ended(Empty),
 }
 
-/// Nothing more.
+/// Message without fields.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Empty {}
 

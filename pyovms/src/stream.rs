@@ -154,7 +154,7 @@ impl Incoming {
 #[derive(Debug, Default)]
 pub struct Outgoing {
     bytes: BytesMut,
-    /// With the number of bytes in front of each frame that has one.
+    /// Descriptors, with the number of bytes in front of their frames.
     descriptors: VecDeque<(usize, OwnedFd)>,
 }
 

@@ -10,7 +10,7 @@ use strum::{EnumCount, VariantArray};
 pub enum Denial {
     /// No credential, or one of no identity.
     Credentials,
-    /// Too many credentials of its address were of no identity; this one was not looked at.
+    /// Too many credentials of no identity from its address; this one was not looked at.
     Failures,
     /// No right of the identity, for what is about no servable.
     Right,

@@ -253,7 +253,7 @@ impl Auth {
         fetched.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Has patterns that fit nothing of these names be warned of, each once until it fits something: at a change of
+    /// Warns of patterns that match none of these names, each once until it matches: at a change of
     /// the file, and of the names as long as [`Self::watch_servables`] goes on. Only the first word counts.
     pub fn follow_servables(&self, names: ServableNames) {
         self.unserved.follow(names);
@@ -358,7 +358,7 @@ impl Auth {
         .await
     }
 
-    /// Has other rules count, with the keys that are known.
+    /// Replaces the rules; the known keys are kept.
     fn take(&self, rules: AuthRules) {
         let before = self.rules.load();
         for issuer in &rules.issuers {
@@ -387,7 +387,7 @@ impl Auth {
 enum Look {
     /// The file has changed, and changes no more.
     Steady,
-    /// Somebody wants it.
+    /// Fetched because somebody waits for it.
     Now,
 }
 

@@ -32,11 +32,11 @@ pub fn check_name(name: &str) -> Result<(), IdentityNameError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
 pub enum Right {
-    /// To read the page of figures.
+    /// The right to read the metrics page.
     Metrics,
-    /// To reload, to save and restore sequences, to register shared memory, and to control models.
+    /// The right to reload, save and restore sequences, register shared memory, and control models.
     Admin,
-    /// To look at the dashboard.
+    /// The right to use the dashboard.
     Dashboard,
 }
 

@@ -43,7 +43,7 @@ pub enum KeySetError {
         /// Error from the operating system.
         source: io::Error,
     },
-    /// There is no client for the URL.
+    /// Failure to make a client for the URL.
     #[error("cannot fetch the key set {url}")]
     Client {
         /// The URL.
@@ -65,7 +65,7 @@ pub enum KeySetError {
     /// Contents that are no JSON, or no key set.
     #[error("the key set is not JSON with a list of `keys`")]
     Json(#[source] serde_json::Error),
-    /// None of its keys verifies signatures.
+    /// Key set without a key that verifies signatures.
     #[error("the key set has no public key of RSA, EC (P-256, P-384), or Ed25519 for signatures")]
     Empty,
 }

@@ -39,10 +39,10 @@ pub enum TokenRefusal {
     /// Issuer that is none of those in the file.
     #[error("the token is of another issuer")]
     Issuer,
-    /// No key of the issuer has its name; it may be a new one.
+    /// No key of the issuer with its name; it may be a new one.
     #[error("the key of the token's signature is not known")]
     Key,
-    /// None of the keys has signed it.
+    /// No signature by any of the keys.
     #[error("the signature of the token is wrong")]
     Signature,
     /// Time that is over.
@@ -57,7 +57,7 @@ pub enum TokenRefusal {
     /// Too few claims.
     #[error("the token lacks a claim: iss, aud, and exp are needed")]
     Claims,
-    /// No identity has such tokens.
+    /// No identity with such tokens.
     #[error("the token is of none of the identities")]
     Unknown,
 }

@@ -31,7 +31,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     }))
 }
 
-/// Has tokens verified by ring from now on.
+/// Makes ring the verifier of tokens from now on.
 pub(super) fn install() {
     // It may be there already.
     let _ = PROVIDER.install_default();

@@ -14,7 +14,7 @@ use crate::{
 /// Error of a call to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing listens at the address, or something of another kind.
+    /// An address without a listener, or with one of another kind.
     #[error("no server answers at {address}")]
     Unreachable {
         /// The server's address.

@@ -44,7 +44,7 @@ pub(super) fn elements(text: &str, dtype: DataType) -> Result<Elements, serde_js
     elements_with(text, dtype, &[])
 }
 
-/// Does the same where `null` stands for numbers that JSON has no form for: `holes` has their places
+/// Reads elements where `null` stands for numbers that JSON has no form for: `holes` has their places
 /// among the elements, from the first to the last, and the numbers.
 fn elements_with(
     text: &str,
@@ -71,7 +71,7 @@ fn elements_with(
     })
 }
 
-/// Does the same for a tensor whose shape is known, whatever the lists.
+/// Reads the elements of a tensor whose shape is known, whatever the lists.
 pub(super) fn tensor(
     text: &str,
     dtype: DataType,

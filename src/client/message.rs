@@ -222,7 +222,7 @@ pub struct Request {
 /// Wire format of the elements of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TensorForm {
-    /// As bytes: raw contents over gRPC, the binary extension over KServe's REST.
+    /// Bytes: raw contents over gRPC, the binary extension over KServe's REST.
     ///
     /// TensorFlow Serving's REST has JSON alone, and over its gRPC strings, FP16, UINT16 and the
     /// inputs that control a sequence are typed nevertheless: the C++ server reads them only so.

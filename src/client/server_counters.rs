@@ -12,7 +12,7 @@ pub struct ServerSplit {
     pub requests: u64,
     /// Number of inferences that they took.
     pub executions: u64,
-    /// From arrival to answer.
+    /// Time from arrival to answer.
     pub total_us: f64,
     /// Waiting for an infer request.
     pub queue_us: f64,

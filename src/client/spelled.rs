@@ -26,9 +26,9 @@ use crate::{
 /// A request in the words of its transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spelled {
-    /// Over HTTP.
+    /// Call over HTTP.
     Http(HttpCall),
-    /// Over gRPC.
+    /// Call over gRPC.
     Grpc(GrpcCall),
 }
 

@@ -357,7 +357,7 @@ mod tests {
         );
     }
 
-    /// Or lists without end would be written.
+    /// Lists without end would be written otherwise.
     #[test]
     fn a_shape_without_elements_is_refused() {
         let empty = Tensor::new(DataType::F32, vec![1 << 20, 0], Bytes::new()).unwrap();

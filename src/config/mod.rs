@@ -1,4 +1,4 @@
-//! From flags to checked settings.
+//! Conversion of flags to checked settings.
 //!
 //! [`Flags`] are the flags as typed; [`Config::from_flags`] checks them in the order, and with
 //! the texts, that start scripts of model servers know. Nothing is checked again later.

@@ -112,7 +112,7 @@ impl TlsSettings {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ClientAuth {
-    /// Not asked for.
+    /// No request for a certificate.
     Off,
     /// Verified where a client has one.
     Optional,
@@ -156,7 +156,7 @@ pub enum ChannelArgument {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people.
     Text,
     /// One JSON object a line.
     Json,

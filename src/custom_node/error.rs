@@ -11,7 +11,7 @@ pub enum LibraryError {
     /// The path goes through `..`.
     #[error("Path {} escape with .. is forbidden.", .0.display())]
     Escape(PathBuf),
-    /// There is no such file, or it is no library that this machine can load.
+    /// A file that is missing, or is no library that this machine can load.
     #[error(
         "Library name: {name} failed to open base_path: {} with error: {reason}",
         path.display()
@@ -65,7 +65,7 @@ pub enum NodeError {
         /// Return code.
         code: i32,
     },
-    /// There is no array.
+    /// Missing array.
     #[error("`{function}` of library `{library}` returned no array")]
     NoArray {
         /// The name of the library.

@@ -55,7 +55,7 @@ pub struct DiagramNode {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DiagramNodeKind {
-    /// Nothing: it gives what the client sends.
+    /// The request, which gives what the client sends.
     #[default]
     Request,
     /// A model.
@@ -76,7 +76,7 @@ pub enum DiagramNodeKind {
         /// Name of its handler.
         library: String,
     },
-    /// Nothing: it takes what the client gets.
+    /// The response, which takes what the client gets.
     Response,
     /// A calculator of a graph.
     #[serde(untagged)]

@@ -1,4 +1,4 @@
-//! In which order what is in a row stands, so that few lines cross.
+//! Order of the items of each row, so that few lines cross.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! In which column everything stands.
+//! Columns of boxes, lines, and frames.
 
 use super::layers::Layers;
 
@@ -11,7 +11,7 @@ const SLACK: usize = 6;
 /// The columns of a diagram.
 #[derive(Debug)]
 pub(super) struct Columns {
-    /// Of the line of each item.
+    /// The column of each item's line.
     pub(super) line: Vec<usize>,
     /// The left and right side of the frame of each level that has boxes.
     pub(super) frames: Vec<Option<(usize, usize)>>,

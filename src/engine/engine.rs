@@ -37,7 +37,7 @@ pub struct Engine {
     pub(super) registry: ArcSwap<Registry>,
     pub(super) ready: AtomicBool,
     pub(super) stopping: AtomicBool,
-    /// No more sequences start.
+    /// Set once no more sequences may start.
     pub(super) draining: AtomicBool,
     pub(super) in_flight: Arc<InFlight>,
     /// Streams among the requests in flight.
@@ -109,7 +109,7 @@ impl Engine {
         })
     }
 
-    /// Has sequences kept in a store; only the first word counts, and versions that there are already have none.
+    /// Sets the store of sequences; only the first call counts, and versions that exist already have none.
     pub fn keep_with(&self, keeper: Arc<Keeper>) {
         let _ = self.keeper.set(keeper);
     }
@@ -400,7 +400,7 @@ impl Engine {
         self.reload_after(Ok(())).await
     }
 
-    /// Does the same after another part of the reload, which counts as failed if either has, and whose error
+    /// Reloads after another part of the reload, which counts as failed if either has, and whose error
     /// is in the answer.
     ///
     /// # Errors
@@ -496,9 +496,9 @@ impl Engine {
 /// Outcome of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reload {
-    /// Something that is served is another one now.
+    /// Part of what is served has been replaced.
     Changed,
-    /// Nothing had changed.
+    /// The configuration and files are as before.
     Unchanged,
 }
 

@@ -155,7 +155,7 @@ impl Engine {
         Ok(Target::new(Found::Graph(Box::new(found)), call, place))
     }
 
-    /// Has a call to a pipeline or graph count, and admits it; returns what it runs, too.
+    /// Counts and admits a call to a pipeline or graph; returns its definition as well.
     async fn enter<D: Served>(
         &self,
         live: &Live<D>,

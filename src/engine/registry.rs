@@ -23,7 +23,7 @@ impl Registry {
         self.0.len()
     }
 
-    /// Goes through everything, sorted by name.
+    /// Iterates over all servables, sorted by name.
     pub fn servables(&self) -> impl Iterator<Item = &Servable> {
         let mut servables: Vec<_> = self.0.values().collect();
         servables.sort_by_key(|servable| servable.name());

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// Part of each reload that a client asks for.
 pub trait ReloadPart: Debug + Send + Sync {
-    /// Does it.
+    /// Performs this part of a reload.
     ///
     /// # Errors
     ///

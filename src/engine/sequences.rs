@@ -50,9 +50,9 @@ pub struct ListedSequence {
 /// Place of the state of a sequence, as one server sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequencePlace {
-    /// In this server.
+    /// State in this server.
     Here,
-    /// In the store alone, or in another server that shares it.
+    /// State in the store alone, or in another server that shares it.
     Store,
 }
 

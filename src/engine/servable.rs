@@ -155,7 +155,7 @@ impl ServableVersion {
         }
     }
 
-    /// Sees to it that requests can be served at the moment, without waiting.
+    /// Checks that requests can be served at the moment, without waiting.
     ///
     /// # Errors
     ///

@@ -164,7 +164,7 @@ struct Each {
     sender: RequestOwner,
     /// `None` once the last has come.
     requests: Option<mpsc::Receiver<StreamRequest>>,
-    /// Also those whose answers wait for earlier ones, so that these are bounded as well.
+    /// Requests in flight, with those whose answers wait for earlier ones, so that these are bounded as well.
     in_flight: FuturesOrdered<Begun>,
     /// The requests in their order.
     line: Line,

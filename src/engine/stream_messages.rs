@@ -33,9 +33,9 @@ pub struct StreamHead<'a> {
 #[derive(Debug)]
 pub struct StreamPlace {
     pub(super) _place: OwnedSemaphorePermit,
-    /// That among those of clients without an identity.
+    /// Place among the streams of clients without an identity.
     pub(super) _of_strangers: Option<OwnedSemaphorePermit>,
-    /// That among those of its client.
+    /// Place among the streams of its client.
     pub(super) _of_client: Option<ClientPlace>,
 }
 

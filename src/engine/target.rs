@@ -54,7 +54,7 @@ pub(super) struct OfModel {
     pub(super) stateful: Option<Box<Stateful>>,
 }
 
-/// Around the version of a stateful model.
+/// Context of the version of a stateful model.
 pub(super) struct Stateful {
     pub(super) engine: Arc<Engine>,
     pub(super) model: Arc<Model>,
@@ -395,7 +395,7 @@ impl OfModel {
     }
 }
 
-/// Has a sequence that begins count for the client of its first request.
+/// Counts a sequence that begins for the client of its first request.
 ///
 /// # Errors
 ///

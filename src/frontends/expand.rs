@@ -194,7 +194,7 @@ impl Expansion {
         Ok(false)
     }
 
-    /// Sees to it that there is room among the first bytes.
+    /// Makes room among the first bytes.
     fn grow_first(&mut self) -> Result<()> {
         let room = self.first.len();
         if self.filled == room {

@@ -31,7 +31,7 @@ pub(super) struct Gather {
     pieces: Vec<Bytes>,
     /// Small pieces behind the others.
     tail: Vec<u8>,
-    /// All that has come, in the place of both, once that is much.
+    /// All bytes so far, in place of both, once they are many.
     mapped: Option<Mapped>,
     length: usize,
     expected: usize,

@@ -18,8 +18,8 @@ pub struct Contract {
     pub side_inputs: Vec<(PacketType, bool)>,
     /// Type of each output side packet.
     pub side_outputs: Vec<PacketType>,
-    /// With `Some(n)`, outputs are settled up to the timestamp of the inputs plus n after each
-    /// `process`.
+    /// Offset of the bound: with `Some(n)`, outputs are settled up to the timestamp of the inputs plus n
+    /// after each `process`.
     pub offset: Option<i64>,
     /// Input stream handler, if the calculator has its own and the node names none.
     pub handler: Option<&'static str>,

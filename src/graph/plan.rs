@@ -75,7 +75,7 @@ impl GraphPlan {
         !is_python(node) && (0..seen.len()).any(|node| seen[node] && is_python(node))
     }
 
-    /// Sees to it that the outputs that are asked for are there, each once.
+    /// Checks that the requested outputs exist, and that none is requested twice.
     ///
     /// # Errors
     ///
@@ -166,19 +166,19 @@ impl GraphPlanNode {
 /// Policy for when a node runs, and with which inputs; indices are those of its inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputHandler {
-    /// At the lowest timestamp at which all inputs are settled and any has a packet.
+    /// Runs at the lowest timestamp at which all inputs are settled and any has a packet.
     Default,
-    /// As soon as any input has a packet.
+    /// Runs as soon as any input has a packet.
     Immediate,
-    /// As `Default`, for each of these sets separately. Every input is in exactly one.
+    /// Applies `Default` to each of these sets separately. Every input is in exactly one.
     SyncSet(Vec<Vec<usize>>),
-    /// As soon as all inputs have a packet, of any timestamp.
+    /// Runs as soon as all inputs have a packet, of any timestamp.
     Barrier,
-    /// As `Default`; the node closes when any input is done.
+    /// Applies `Default`, and closes the node when any input is done.
     EarlyClose,
     /// The last input selects which of the others is taken.
     Mux,
-    /// As `Default`, but packets are dropped when queues grow.
+    /// Applies `Default`, and drops packets when queues grow.
     FixedSize {
         /// Queue size at which packets are dropped.
         trigger: usize,
@@ -187,7 +187,7 @@ pub enum InputHandler {
         /// Lets the shortest queue decide, instead of requiring all to be at the size.
         fixed_min: bool,
     },
-    /// As `Default`, with the other inputs' timestamps shifted to align their first packets with
+    /// Applies `Default`, with the other inputs' timestamps shifted to align their first packets with
     /// that of this one.
     TimestampAlign(usize),
 }

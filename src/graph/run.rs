@@ -257,7 +257,7 @@ impl Run {
         self.abandon_if_failed();
     }
 
-    /// Has all calculators drop what they were to do, once the run has failed.
+    /// Abandons the work of all calculators if the run has failed.
     fn abandon_if_failed(&mut self) {
         if self.scheduler.has_failed() && !std::mem::replace(&mut self.is_abandoned, true) {
             self.nodes.iter_mut().for_each(|node| node.abandon());

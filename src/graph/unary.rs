@@ -215,7 +215,7 @@ impl GraphDefinition {
 enum Goal {
     /// The first packet of each output; nodes without inputs may then stop.
     Firsts,
-    /// All packets, with the run ready to continue afterwards.
+    /// Feed of all packets, with the run ready to continue afterwards.
     Idle,
     /// All nodes closed, with nodes without inputs stopped as in `Firsts`.
     End,

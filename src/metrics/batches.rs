@@ -57,11 +57,11 @@ struct BatchCount {
     requests: u64,
     rows: u64,
     prepare_ns: u64,
-    /// Of batches; each of their requests counts it as its own.
+    /// Time of the batches' runs; each of their requests counts it as its own.
     run_ns: u64,
-    /// Of their requests together.
+    /// Time of their requests together.
     requests_ns: u64,
-    /// From the end of the run to the answer, of their requests together.
+    /// Time from the end of the run to the answer, of their requests together.
     finish_ns: u64,
 }
 

@@ -47,7 +47,7 @@ pub(super) const fn place(origin: RequestOrigin) -> usize {
 /// Maximum number of shards; each has about 2 KB for each version of a model.
 const MAX_SHARDS: usize = 16;
 
-/// As many as there are cores: more threads than that do not run at once.
+/// Number of shards, one for each core: more threads than that do not run at once.
 pub(super) static SHARDS: LazyLock<usize> = LazyLock::new(|| {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
@@ -98,7 +98,7 @@ pub(super) struct Shard {
     /// Rises on one thread and falls on another: only the sum of all shards means anything.
     pub(super) current: AtomicI64,
     pub(super) active: AtomicI64,
-    /// By interface.
+    /// Durations of requests by interface.
     pub(super) request: [Buckets; 2],
     pub(super) run: Buckets,
     pub(super) wait: Buckets,

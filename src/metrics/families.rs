@@ -79,7 +79,7 @@ pub enum Family {
 /// Kind of a family's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleKind {
-    /// Only rises.
+    /// Counter, which only rises.
     Counter,
     /// Rises and falls.
     Gauge,
@@ -173,7 +173,7 @@ pub struct Families(u64);
 /// Error of a list of families.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is no family of this name.
+    /// Unknown name of a family.
     #[error("Invalid name in metrics_list - there is no family `{name}`")]
     Unknown {
         /// The name.

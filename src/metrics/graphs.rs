@@ -25,7 +25,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub(super) const ALL: [Self; 2] = [Self::Infer, Self::Stream];
 
     pub(super) const fn name(self) -> &'static str {
@@ -48,9 +48,9 @@ pub(super) const WAYS: [(Interface, Method); 4] = [
 #[derive(Debug, Default)]
 pub(super) struct GraphCounts {
     pub(super) running: AtomicI64,
-    /// By way.
+    /// Counts by interface and method.
     pub(super) ways: [WayCounts; WAYS.len()],
-    /// By method.
+    /// Times of runs by method.
     pub(super) times: [RunTimes; Method::ALL.len()],
     /// Streams by interface, and by how they ended.
     pub(super) streams: [Outcomes; 2],

@@ -19,11 +19,11 @@ const LATELY: Duration = Duration::from_secs(60);
 /// Health of a servable, from its last requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServableHealth {
-    /// None has failed for a reason within the server, or not lately.
+    /// No recent failure for a reason within the server.
     Good,
-    /// Some have failed lately, or the last one has: why.
+    /// Recent failures, or a failure of the last request, with the reason.
     Unsteady(Arc<str>),
-    /// Three or more have failed, and one of eight since: why the last one has.
+    /// Three or more failures, and one of eight since, with the reason of the last one.
     Failing(Arc<str>),
 }
 

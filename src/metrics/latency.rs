@@ -46,7 +46,7 @@ impl LatencyHistogram {
         self.0.iter().sum()
     }
 
-    /// Goes through the sizes that there are any of, with their counts.
+    /// Iterates over the sizes that have occurred, with their counts.
     pub fn sizes(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let sizes = self.0.iter().copied().enumerate();
         sizes.filter(|(_, count)| *count > 0)

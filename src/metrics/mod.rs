@@ -46,7 +46,7 @@ pub use statistics::{Executions, Figures, Stage, Statistics};
 pub struct Metrics {
     /// `None`: there is no page.
     families: Option<Families>,
-    /// Those that are counted, for the page or for others.
+    /// Families that are counted, for the page or for others.
     counted: Families,
     /// End of the time of the server's certificate, in seconds since 1970; 0 without one.
     certificate_expiry: AtomicU64,

@@ -72,32 +72,32 @@ impl SequenceCounts {
         self.kept.load(Relaxed)
     }
 
-    /// One has begun; whether anything comes of it is not known yet.
+    /// Counts a sequence that has begun; whether its first request succeeds is not known yet.
     pub fn begun(&self) {
         self.active.fetch_add(1, Relaxed);
     }
 
-    /// The first request of one has succeeded.
+    /// Counts a sequence whose first request has succeeded.
     pub fn started(&self) {
         self.started.fetch_add(1, Relaxed);
     }
 
-    /// So many are no more, for whatever reason.
+    /// Counts sequences that are gone, for any reason.
     pub fn gone(&self, count: usize) {
         self.active.fetch_sub(count as u64, Relaxed);
     }
 
-    /// One of those that are gone was ended by its client.
+    /// Counts one of the sequences that are gone as ended by its client.
     pub fn ended(&self) {
         self.ended.fetch_add(1, Relaxed);
     }
 
-    /// So many were removed for being idle, here or in the store.
+    /// Counts sequences that were removed for being idle, here or in the store.
     pub fn evicted(&self, count: usize) {
         self.evicted.fetch_add(count as u64, Relaxed);
     }
 
-    /// So many of those that are gone are in the store alone.
+    /// Counts those of the sequences that are gone which are in the store alone.
     pub fn moved(&self, count: usize) {
         self.moved.fetch_add(count as u64, Relaxed);
     }

@@ -63,7 +63,7 @@ pub struct Reporter {
     pub(super) nodes: Mutex<BTreeMap<String, Arc<NodeTimes>>>,
 }
 
-/// With so many inferences of a version that do not end, another compiled model would only be the next to
+/// Inferences of a version that do not end, beyond which another compiled model would only be the next to
 /// get stuck: each of them keeps a core busy.
 pub(crate) const MAX_STUCK: usize = 8;
 
@@ -374,7 +374,7 @@ impl Reporter {
 /// The times of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// From the look-up to the wait for an infer request.
+    /// Time from the look-up to the wait for an infer request.
     pub prepared: Duration,
     /// The wait for an infer request.
     pub waited: Duration,

@@ -6,7 +6,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use super::{loaded::Loaded, stateful::LiveState, version::Version};
 use crate::{openvino::runtime, task};
 
-/// So many states that are freed at once are worth asking the system's allocator to give their
+/// Number of states freed at once from which the system's allocator is worth asking to give their
 /// memory back. An estimate: each has some 10 KB.
 const MANY: usize = 100;
 

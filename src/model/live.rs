@@ -64,7 +64,7 @@ pub trait Served: Send + Sync + 'static {
         None
     }
 
-    /// Sees to it that it can serve at the moment.
+    /// Checks that it can serve at the moment.
     ///
     /// # Errors
     ///

@@ -70,7 +70,7 @@ pub struct Model {
     versions: ArcSwap<BTreeMap<i64, Arc<Version>>>,
     /// Outcome of the last look for versions: the error that concerns them as a whole, if any.
     survey: ArcSwapOption<std::result::Result<(), String>>,
-    /// That error as errors of requests have it.
+    /// The same error, as errors of requests have it.
     obscured: ArcSwapOption<String>,
     /// Held while a sequence starts whose id has to be free in all versions.
     starts: Mutex<()>,

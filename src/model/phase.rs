@@ -19,7 +19,7 @@ pub enum Phase {
     Failed,
     /// Refused, and to be checked again.
     FailedRequiredRevalidation,
-    /// Not configured any more.
+    /// No longer configured.
     Retired,
 }
 
@@ -36,7 +36,7 @@ pub enum PhaseEvent {
     UsedModelChanged,
     /// Its configuration was read again.
     Reload,
-    /// It is not configured any more.
+    /// The model is no longer configured.
     Retire,
 }
 

@@ -188,7 +188,7 @@ pub fn survey(base_path: &Path) -> Result<FolderSurvey<(i64, PathBuf)>, Reposito
     survey_noting(base_path, &mut || {})
 }
 
-/// Does the same, and calls `link` for each link there: what it leads to may change elsewhere.
+/// Surveys a folder, and calls `link` for each link there: what it leads to may change elsewhere.
 pub(super) fn survey_noting(
     base_path: &Path,
     link: &mut dyn FnMut(),

@@ -22,7 +22,7 @@ pub enum VersionState {
 pub enum VersionErrorCode {
     /// Well.
     Ok,
-    /// Not well; the log and the message say why.
+    /// Not well; the log and the message have the reason.
     Unknown,
     /// A part of a pipeline is not as the pipeline needs it; the log says which.
     FailedPrecondition,

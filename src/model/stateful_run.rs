@@ -116,7 +116,7 @@ fn close(mut turn: ModelTurn, failed: Failed) -> Failed {
 
 /// A turn on its way through a run.
 struct Held {
-    /// Nothing once it has been given back.
+    /// The turn, until it is given back.
     turn: Option<ModelTurn>,
     /// Place of a sequence that begins, until it has a state.
     place: Option<ClientPlace>,

@@ -41,7 +41,7 @@ pub struct Version {
     loaded: ArcSwapOption<Loaded>,
     /// Failure of the last load, for people; status calls say less.
     failure: ArcSwapOption<String>,
-    /// That failure as errors of requests have it.
+    /// The same failure, as errors of requests have it.
     obscured: ArcSwapOption<String>,
     reporter: Arc<Reporter>,
     sequences: Arc<OfVersion>,
@@ -105,7 +105,7 @@ impl Version {
         &self.sequences
     }
 
-    /// Has its sequences kept in a store. Only the first word counts.
+    /// Sets the store of its sequences. Only the first call counts.
     pub fn keep_with(&self, keeper: Arc<Keeper>) {
         let _ = self.keeper.set(keeper);
     }
@@ -189,7 +189,7 @@ impl Version {
         }
     }
 
-    /// Does the same, if the loaded model is still the one that the caller expects, and leaves it to the
+    /// Installs a load, if the loaded model is still the one that the caller expects, and leaves it to the
     /// caller to drain that one.
     pub(super) fn install_after(
         self: &Arc<Self>,

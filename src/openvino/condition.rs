@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Nothing has failed.
+/// Sound: no inference has failed.
 pub(super) const SOUND: u8 = 0;
 /// Made since one before it failed: shapes are tried before they run.
 pub(super) const WATCHED: u8 = 1;
-/// Something has failed nevertheless. It keeps running until it is replaced.
+/// Tainted: an inference has failed nevertheless. It keeps running until it is replaced.
 pub(super) const TAINTED: u8 = 2;
 /// Closed: it takes no requests any more, until it is replaced or cannot be; a stateful one until it is replaced.
 pub(super) const CLOSED: u8 = 3;

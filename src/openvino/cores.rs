@@ -26,7 +26,7 @@ struct Setting {
     cache: Option<String>,
 }
 
-/// Does something with a runtime that has the properties and the extension of these options, and keeps
+/// Calls a function with a runtime that has the properties and the extension of these options, and keeps
 /// compiled models in the folder `cache`. The next load has it if this one goes well.
 pub(super) fn with<T>(
     options: &LoadOptions,

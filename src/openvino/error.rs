@@ -13,7 +13,7 @@ pub enum ModelLoadError {
     /// The runtime does not start.
     #[error("cannot start OpenVINO")]
     Runtime(#[source] OpenVinoError),
-    /// There is no such device.
+    /// Unknown device.
     #[error("cannot use device `{device}`")]
     Device {
         /// The device as configured.

@@ -48,7 +48,7 @@ impl Health {
         }
     }
 
-    /// Has the shapes of requests tried by a guard before they run, where they are not fixed.
+    /// Sets the guard that tries the shapes of requests before they run, where they are not fixed.
     pub fn watch(&self, guard: Option<Arc<Guard>>) {
         if let Some(guard) = guard {
             let _ = self.guard.set(guard);
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Has an inference fail; returns true if it is to be repeated elsewhere.
+    /// Makes an inference fail; returns true if it is to be repeated elsewhere.
     fn fails(health: &Health, step: &'static str) -> bool {
         let source = OpenVinoError::new("no");
         let ran = health.validate(Err(SlotError::Runtime { step, source }), work);

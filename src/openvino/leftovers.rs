@@ -28,9 +28,9 @@ pub(super) struct Leftovers {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StringState {
-    /// None at any time: the model does not have strings as inputs and as outputs.
+    /// No strings at any time: the model does not have them as inputs and as outputs.
     Never,
-    /// None at the moment.
+    /// No strings at the moment.
     Gone,
     /// Strings of a run that failed.
     OfFailure,
@@ -53,7 +53,7 @@ impl Leftovers {
         }
     }
 
-    /// Never has any.
+    /// Returns the state of a model that never has such strings.
     pub(super) const fn never() -> Self {
         Self {
             state: StringState::Never,
@@ -109,7 +109,7 @@ pub(super) fn are_possible(inputs: &[Described], outputs: &[Described]) -> bool 
 
 /// Occasion of a run on strings without memory.
 pub(super) enum Forgetting<'a, 'b> {
-    /// Before a run with this limit.
+    /// The beginning of the next run, with its limit.
     Between(Option<&'a mut Limit<'b>>),
     /// The end of the infer request.
     AtEnd,

@@ -1,4 +1,4 @@
-//! From a model file to a compiled model with its slots.
+//! Path from a model file to a compiled model with its slots.
 
 use std::{borrow::Cow, sync::Arc};
 

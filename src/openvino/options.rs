@@ -97,9 +97,9 @@ pub enum Batching {
     /// Requests run one by one.
     #[default]
     Off,
-    /// In batches of the sizes that are measured to raise the throughput.
+    /// Batches of the sizes that are measured to raise the throughput.
     Auto,
-    /// In batches of up to so many rows, whatever they take.
+    /// Batches of a limited number of rows, whatever the sizes in between take.
     UpTo {
         /// Maximum number of rows.
         rows: usize,
@@ -111,7 +111,7 @@ pub enum Batching {
 /// Threads that a model runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// Wherever its runs are fastest, by their measured duration.
+    /// The threads on which its runs are fastest, by their measured duration.
     #[default]
     Measured,
     /// The calling thread, as for runs of a few microseconds: for measuring the cost of a request
@@ -137,18 +137,18 @@ impl LoadOptions {
 /// The batch dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchOption {
-    /// As configured.
+    /// A fixed setting.
     Dim(Dim),
-    /// As the latest request has it: the model is compiled again for another one.
+    /// The setting of the latest request: the model is compiled again for another one.
     Auto,
 }
 
 /// The shape of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShapeOption {
-    /// As configured.
+    /// A fixed setting.
     Dims(PartialShape),
-    /// As the latest request has it: the model is compiled again for another one.
+    /// The setting of the latest request: the model is compiled again for another one.
     Auto,
 }
 
@@ -164,12 +164,12 @@ pub struct LayoutOption {
 /// A setting for the one input of a model, or for tensors by their public names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PerTensor<T> {
-    /// Not set.
+    /// No setting.
     #[default]
     Unset,
-    /// For whichever input the model has; `Auto` shapes are for all of them.
+    /// Setting for the one input of the model; an `Auto` shape is for all inputs.
     Anonymous(T),
-    /// By name, in the order given.
+    /// Settings by name, in the order given.
     Named(Vec<(String, T)>),
 }
 
@@ -225,18 +225,18 @@ impl Preprocessing {
 /// A conversion of what clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conversion<T> {
-    /// As sent.
+    /// Form as sent.
     pub source: T,
-    /// As converted.
+    /// Form after the conversion.
     pub target: T,
 }
 
 /// A number for all channels, or one for each.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PerChannel {
-    /// For all of them.
+    /// One number for all channels.
     All(f32),
-    /// For each, in the order of the channels.
+    /// A number for each channel, in their order.
     Each(Vec<f32>),
 }
 

@@ -23,7 +23,7 @@ use super::slot::Slot;
 /// Error of a pool that lends no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// As many requests as allowed are waiting already.
+    /// Full queue: the maximum number of requests waits already.
     #[error("infer requests: {slots}, all busy; requests waiting: {waiting}, the most allowed")]
     Full {
         /// Slots of the model version.
@@ -31,10 +31,10 @@ pub enum PoolError {
         /// Maximum length of the queue.
         waiting: usize,
     },
-    /// As many requests as allowed wait until the shapes of their inputs have been tried.
+    /// The maximum number of requests waits until the shapes of their inputs have been tried.
     #[error("requests whose shapes are to be tried: {0}, the most allowed")]
     Shapes(usize),
-    /// As many requests as allowed wait for the compiled model to be replaced.
+    /// The maximum number of requests waits for the compiled model to be replaced.
     #[error("requests waiting for the model to be compiled again: {0}, the most allowed")]
     Replacement(usize),
     /// The slots are not to be waited for any more: others take their place, or all are stuck.
@@ -45,9 +45,9 @@ pub enum PoolError {
 /// Waiting strategy of a request for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotWait {
-    /// In turn.
+    /// Waits in turn.
     InTurn,
-    /// On the thread for so long, taking what comes free; only then in turn.
+    /// Spins on the thread for this time, taking what comes free, and then waits in turn.
     Spin(Duration),
 }
 
@@ -69,7 +69,7 @@ struct Sleepers {
     asleep: BTreeMap<(Rank, u64), Arc<Notify>>,
     /// Number of the last one.
     last: u64,
-    /// Those that were called and have not looked yet.
+    /// Number of requests that were called and have not looked yet.
     called: usize,
 }
 

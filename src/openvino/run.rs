@@ -54,7 +54,7 @@ const MIN_SAMPLE: u64 = 1000;
 /// Error of a request that was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No slot was free and the queue was full.
+    /// No free slot, and a full queue.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// The inference failed.
@@ -293,7 +293,7 @@ impl Runner {
         Ok((outputs, times))
     }
 
-    /// Has a worker thread do it.
+    /// Runs the inference on a worker thread.
     async fn run_on_worker(
         &self,
         work: Work,

@@ -63,7 +63,7 @@ enum Engine {
     Own(Bound),
     /// Infer requests of the sequences, which the model makes.
     OfSequences(Arc<Maker>),
-    /// None any more: the slot ends.
+    /// No source any more: the slot ends.
     Ended,
 }
 
@@ -150,7 +150,7 @@ impl Slot {
         })
     }
 
-    /// Has steps of sequences doubted once an inference of another one has failed.
+    /// Sets the condition by which steps of sequences are in doubt once an inference of another one has failed.
     pub(super) fn attend(&mut self, condition: &Arc<Condition>) {
         self.condition = Some(Arc::clone(condition));
     }
@@ -197,7 +197,7 @@ impl Slot {
         Ok(outputs)
     }
 
-    /// Has the bytes of an input written into its tensor, which is made again for another shape.
+    /// Writes the bytes of an input into its tensor, which is made again for another shape.
     pub(super) fn write_input(
         &mut self,
         port: usize,
@@ -326,7 +326,7 @@ impl Slot {
         pairs.any(|(given, input)| input.shape != given.shape)
     }
 
-    /// Has the slot's own infer request forget the strings of its last run ([`Leftovers`]).
+    /// Makes the slot's own infer request forget the strings of its last run ([`Leftovers`]).
     fn forget_strings(&mut self, when: Forgetting<'_, '_>) -> Result<(), SlotError> {
         let Engine::Own(Bound { request, set }) = &mut self.engine else {
             return Ok(());

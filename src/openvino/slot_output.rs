@@ -86,7 +86,7 @@ impl Output {
         Self::all(outputs, lent)
     }
 
-    /// Has an infer request write the output to the tensor that it is lent.
+    /// Makes an infer request write the output to the tensor that it is lent.
     pub(super) fn lend(&self, request: &mut InferRequest, port: usize) -> Result<(), SlotError> {
         let Some((_, tensor)) = &self.fixed else {
             return Ok(());

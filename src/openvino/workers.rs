@@ -286,7 +286,7 @@ impl Shared {
         }
     }
 
-    /// Does a job; returns what can have its slot at once.
+    /// Runs a job; returns the next one, which can have its slot at once.
     fn run(&self, job: Job) -> Option<Job> {
         let Job {
             mut lease,

@@ -58,7 +58,7 @@ const MAX_INLINE_NODES: usize = 10;
 
 /// Work of a node.
 pub(super) enum Work {
-    /// Nothing.
+    /// No work.
     End,
     /// A model, and how it takes tensors as far as it was asked.
     Model(ArcSwapOption<Bound>),
@@ -80,7 +80,7 @@ pub enum CustomNode {
 /// Ports of a loaded model for the tensors of a node.
 pub(super) struct Bound {
     loaded: Weak<Loaded>,
-    /// For each input of the node.
+    /// The port and the tensor of each input of the node.
     pub(super) inputs: Vec<(usize, TensorSource)>,
     /// The port of each output of the node.
     pub(super) outputs: Vec<usize>,

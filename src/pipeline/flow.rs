@@ -23,7 +23,7 @@ use crate::{
 pub struct RequestFlow {
     /// State of the request's work.
     pub(super) schedule: Schedule,
-    /// For each node and input, by the ordinal of the session that it is for, before gathering.
+    /// Tensors for each node and input, by the ordinal of their session, before gathering.
     inbox: Vec<Vec<Vec<Option<Tensor>>>>,
 }
 

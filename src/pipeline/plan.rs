@@ -36,7 +36,7 @@ impl PipelinePlan {
         self.nodes.len() - 1
     }
 
-    /// Goes through the models that are used and the versions asked for, in the order of the
+    /// Iterates over the models that are used and the versions asked for, in the order of the
     /// nodes; one that several nodes use comes as often.
     pub fn models(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
         self.nodes.iter().filter_map(|node| match &node.kind {
@@ -48,7 +48,7 @@ impl PipelinePlan {
         })
     }
 
-    /// Goes through the outputs of the pipeline that come straight from a model, with its name and the version asked for.
+    /// Iterates over the outputs of the pipeline that come straight from a model, with its name and version.
     pub fn outputs_of_models(&self) -> impl Iterator<Item = (&str, &str, Option<i64>)> {
         let outputs = self.nodes[self.exit()].inputs.iter();
         outputs.filter_map(|output| match &self.nodes[output.source].kind {
@@ -60,7 +60,7 @@ impl PipelinePlan {
         })
     }
 
-    /// Goes through the outputs of the pipeline that a node declares: a model, or a custom node of a library.
+    /// Iterates over the outputs of the pipeline that a node declares: a model, or a custom node of a library.
     /// The others, from the request or a Python node, may be any tensor.
     pub fn declared_outputs(&self) -> impl Iterator<Item = &TensorInfo> {
         let inputs = &self.nodes[self.exit()].inputs;
@@ -71,7 +71,7 @@ impl PipelinePlan {
         })
     }
 
-    /// Goes through the models, with the versions asked for, that take an input of the pipeline as it comes.
+    /// Iterates over the models, with the versions asked for, that take an input of the pipeline as it comes.
     pub fn models_at_entry(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
         let consumers = self.nodes[Self::ENTRY].consumers.iter();
         consumers.filter_map(|node| match &self.nodes[*node].kind {
@@ -150,18 +150,18 @@ pub struct PlanOutput {
 pub struct Level {
     /// The node whose outputs are split.
     pub node: usize,
-    /// Into how many parts.
+    /// Number of parts.
     pub count: Count,
     /// The level around it.
     pub parent: Option<usize>,
 }
 
-/// Into how many parts outputs are split.
+/// Number of parts that outputs are split into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// So many.
+    /// The number of the file.
     Fixed(usize),
-    /// As many as they have.
+    /// The length of the outputs.
     Dynamic,
 }
 

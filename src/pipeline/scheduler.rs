@@ -33,7 +33,7 @@ pub struct Schedule {
     pub(super) plan: Arc<PipelinePlan>,
     /// The sessions so far.
     pub(super) sessions: Sessions,
-    /// For each node and each number of levels below its session, from none to all that it
+    /// Counters for each node and each number of levels below its session, from none to all that it
     /// gathers: what is still waited for there.
     waiting: Vec<Vec<Counters>>,
     /// Indicates that something has failed, so that nothing becomes ready any more.

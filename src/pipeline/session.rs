@@ -23,16 +23,16 @@ impl PipelineSession {
 #[derive(Debug, Clone)]
 pub struct Sessions {
     entries: Vec<Entry>,
-    /// For each level, how many sessions it has.
+    /// The number of sessions of each level.
     in_level: Vec<u32>,
-    /// For each level, the parts of each session around it, by the ordinal of that session.
+    /// The parts of each session around a level, by level and by the ordinal of that session.
     split: Vec<Vec<Option<Range<u32>>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     parent: PipelineSession,
-    /// Of no meaning for the whole request.
+    /// Level of the session; of no meaning for the whole request.
     level: u32,
     shard: u32,
     /// Number of the session within its level, in the order in which they were made.
@@ -100,7 +100,7 @@ impl Sessions {
         self.found(session, level).map(ExactSizeIterator::len)
     }
 
-    /// Goes through the parts of a session in the level next below it, in their order.
+    /// Iterates over the parts of a session in the level next below it, in their order.
     pub fn parts(
         &self,
         session: PipelineSession,
@@ -114,7 +114,7 @@ impl Sessions {
         self.split[level].get(self.ordinal(session))?.as_ref()
     }
 
-    /// Goes through the levels of a session and its parts in them, the innermost first.
+    /// Iterates over the levels of a session and its parts in them, the innermost first.
     pub fn shards(&self, session: PipelineSession) -> impl Iterator<Item = (usize, usize)> {
         let mut at = session;
         std::iter::from_fn(move || {

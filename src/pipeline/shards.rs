@@ -20,7 +20,7 @@ pub struct Splitter<'a> {
     pub node: &'a str,
     /// Marks the entry, where what is wrong is an error of the client.
     pub entry: bool,
-    /// Into how many parts.
+    /// Number of parts.
     pub count: Count,
     /// Allows outputs to have nothing to split.
     pub allows_empty: bool,

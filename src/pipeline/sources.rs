@@ -74,11 +74,11 @@ impl ModelFacts {
 pub enum MissingModel {
     /// No model of this name; the names that there are.
     Unknown(Vec<String>),
-    /// No such version; those that there are.
+    /// No such version; the versions that there are.
     Version(Vec<i64>),
     /// A model that is known, but not available: its state or what is wrong with it.
     NotAvailable(String),
-    /// Nobody has looked at it, which is no error. A server never says so.
+    /// Model that was not looked at, which is no error. A server never says so.
     NotLooked {
         /// Reason why not.
         reason: String,
@@ -115,9 +115,9 @@ impl From<&ServableInfo> for CustomFacts {
 /// Reason why a custom node cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CustomError {
-    /// No library of this name is open; the names that there are.
+    /// No open library of this name; the names that there are.
     Library(Vec<String>),
-    /// There is a library of this name, and it does not open: why.
+    /// Library that does not open, with the reason.
     NotOpen(String),
     /// A call of it fails.
     Node(NodeError),
@@ -134,7 +134,7 @@ pub enum CustomError {
     Generator,
     /// The Python environment of the pipeline cannot be used: why.
     Environment(String),
-    /// Nobody has asked it, which is no error: why not. A server never says so.
+    /// Node that was not asked, which is no error, with the reason. A server never says so.
     NotLooked(String),
 }
 

@@ -138,10 +138,10 @@ pub enum HandlerError {
     /// The handler raised an exception, or its result breaks the rules.
     #[error("{0}")]
     Raised(Raised),
-    /// There is no worker, or it has ended: how, and in which node.
+    /// A worker that is missing or has ended: how, and in which node.
     #[error("{0}")]
     Worker(String),
-    /// There is no room for its inputs or outputs: whether there is none at the moment, or never.
+    /// A lack of room for its inputs or outputs: whether at the moment, or always.
     #[error("{1}")]
     Memory(ErrorKind, String),
 }

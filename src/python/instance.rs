@@ -78,14 +78,14 @@ impl HandlerInstance {
         self.handler.group().owner()
     }
 
-    /// Has its calls run one after the other, in the order in which they begin.
+    /// Makes its calls run one after the other, in the order in which they begin.
     #[must_use]
     pub fn in_line(mut self) -> Self {
         self.line = Some(CallLine::default());
         self
     }
 
-    /// Has the worker skip what it was sent and has not begun: the run has failed, or is dropped.
+    /// Asks the worker to skip what it was sent and has not begun: the run has failed, or is dropped.
     pub fn abandon(&self) {
         if let Some(line) = &self.line
             && !line.is_abandoned.swap(true, Ordering::Relaxed)
@@ -444,7 +444,7 @@ impl HandlerGenerator {
         }
     }
 
-    /// Has it closed, and keeps its state until it has ended.
+    /// Closes the generator, and keeps its state until it has ended.
     fn leave(&mut self) {
         let (Some(mut sets), Some(held)) = (self.sets.take(), self.held.take()) else {
             return;

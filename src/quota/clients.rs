@@ -29,7 +29,7 @@ pub enum ClientKey {
     Address(IpAddr),
     /// A user of this machine, over a Unix socket.
     User(u32),
-    /// All that have no place of their own.
+    /// All clients that have no place of their own.
     Others,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for ClientKey {
 #[derive(Debug, Default)]
 struct Known {
     clients: HashMap<ClientKey, Arc<CountedClient>>,
-    /// Those that stand for all without a place of their own, one for each set of limits.
+    /// Counts shared by all clients without a place of their own, one for each set of limits.
     others: Vec<Arc<CountedClient>>,
     /// Time of the last look for those that may go.
     swept: Option<Instant>,

@@ -77,7 +77,7 @@ pub enum ClientLimitsError {
     /// A part is no name with a value.
     #[error("expected NAME=NUMBER, got `{0}`")]
     Form(String),
-    /// There is no such limit.
+    /// Unknown limit.
     #[error("there is no limit `{0}`; expected one of {names}", names = names())]
     Unknown(String),
     /// A limit is there twice.

@@ -45,7 +45,7 @@ struct State {
 #[derive(Debug)]
 struct Call {
     phase: Phase,
-    /// Those that wait for a change here.
+    /// Tasks that wait for a change here.
     watchers: Vec<Waker>,
 }
 
@@ -78,13 +78,13 @@ pub struct Arrival {
     subject: Mutex<Option<Subject>>,
 }
 
-/// Not listed, and its message is not known to be there.
+/// Unlisted, and its message is not known to be there.
 const NEW: u8 = 0;
-/// Not listed, and its message is there.
+/// Unlisted, and its message is there.
 const RECEIVED: u8 = 1;
-/// In the list.
+/// Listed.
 const LISTED: u8 = 2;
-/// Not listed any more, nor ever again.
+/// Removed from the list for good.
 const LEFT: u8 = 3;
 
 impl Line {

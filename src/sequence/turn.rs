@@ -13,7 +13,7 @@ use super::{
 /// sequence runs. A turn that is dropped before its run has changed nothing; one that is dropped
 /// during its run closes the sequence.
 pub struct SequenceGuard<I: Clone + PartialEq, S> {
-    /// Nothing once the turn has been passed on.
+    /// The sequences, until the turn is passed on.
     pub(super) sequences: Option<Arc<Sequences<I, S>>>,
     pub(super) id: u64,
     /// Serial number, which later sequences with the same id do not have.
@@ -78,7 +78,7 @@ enum Outcome {
     Succeeded,
     /// The run has left the state in doubt.
     Failed,
-    /// There was no run.
+    /// The turn has ended without a run.
     Unused,
 }
 
@@ -113,7 +113,7 @@ impl<I: Clone + PartialEq, S> SequenceGuard<I, S> {
         &mut self.state
     }
 
-    /// Goes on with the instance that the sequence has been moved to; returns whether that is this one.
+    /// Continues with the instance that the sequence has been moved to; returns whether that is this one.
     pub fn follow(&mut self, instance: &I) -> bool {
         let Some(sequences) = &self.sequences else {
             return false;

@@ -25,7 +25,7 @@ pub(super) struct Channel {
     keepalive: Option<Duration>,
     keepalive_timeout: Duration,
     metadata: u32,
-    /// After this time a connection takes no more calls, so that clients connect anew.
+    /// Age beyond which a connection takes no more calls, so that clients connect anew.
     pub(super) age: Option<Duration>,
 }
 

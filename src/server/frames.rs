@@ -145,7 +145,7 @@ impl Frames {
         is_over
     }
 
-    /// All that there was has been read.
+    /// Begins a new round, once all that there was has been read.
     pub(super) fn rest(&mut self) {
         self.cost = 0;
     }

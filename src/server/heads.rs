@@ -28,11 +28,11 @@ pub(super) struct Heads {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Before a request's first line.
+    /// The beginning of a request, up to its first line.
     #[default]
     Start,
     Head,
-    /// So many bytes of a body or chunk.
+    /// The rest of a body, in bytes.
     Body(u64),
     Chunk(u64),
     /// The line with a chunk's size.

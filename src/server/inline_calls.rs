@@ -91,7 +91,7 @@ pub(super) fn turns() -> Arc<PollTurns> {
 }
 
 impl Shared {
-    /// Has the connection polled once more.
+    /// Wakes the connection for another poll.
     fn woken(&self) {
         let polling =
             self.state

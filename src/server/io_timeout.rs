@@ -28,7 +28,7 @@ use crate::{
     frontends::received::Unread,
 };
 
-/// In the place of a head with a line that ends with LF alone: no parser takes a NUL.
+/// Substitute for a head with a line that ends with LF alone: no parser takes a NUL.
 const REFUSED_HEAD: &[u8] = b"\0\r\n\r\n";
 
 /// The part of a head that is not charged; nearly all are shorter.
@@ -37,16 +37,16 @@ const FREE_HEAD: usize = 16 << 10;
 /// Time limits of a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IoTimeouts {
-    /// To say something, and for a head.
+    /// Time to send a first byte, and to complete a head.
     pub(super) read: Duration,
-    /// To take anything of what is sent to it.
+    /// Time to take anything of what is sent.
     pub(super) write: Duration,
 }
 
 /// State of an HTTP/1 connection: one request at a time.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionState {
-    /// From a request's head to the head of its answer.
+    /// Set from a request's head to the head of its answer.
     answering: AtomicBool,
     state: AtomicU8,
     requests: AtomicU64,
@@ -58,13 +58,13 @@ pub(super) struct ConnectionState {
     is_http11: AtomicBool,
 }
 
-/// Between requests, or within the head of one.
+/// The connection is between requests, or within the head of one.
 const IDLE: u8 = 0;
-/// From a request's head until all of its answer is made.
+/// A request is being answered, from its head until its answer is complete.
 const ANSWERING: u8 = 1;
 /// The answer is on its way to the system.
 const SENDING: u8 = 2;
-/// All is sent; the client has not closed yet.
+/// The last answer is sent; the client has not closed yet.
 const CLOSING: u8 = 3;
 
 impl ConnectionState {
@@ -103,29 +103,29 @@ impl ConnectionState {
         std::mem::replace(counted, requests) != requests
     }
 
-    /// The head of the answer is there.
+    /// Marks the head of the answer as made.
     pub(super) fn answered(&self) {
         self.answering.store(false, Ordering::Release);
     }
 
-    /// All of the answer is made.
+    /// Marks the answer as complete.
     pub(super) fn made(&self) {
         self.state.store(SENDING, Ordering::Release);
     }
 
-    /// All that was made is with the system.
+    /// Marks the answer as handed to the system.
     fn sent(&self) {
         let _ = self
             .state
             .compare_exchange(SENDING, IDLE, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// There is no more to come from this side.
+    /// Marks the connection as closed from this side.
     fn closing(&self) {
         self.state.store(CLOSING, Ordering::Release);
     }
 
-    /// The server stops.
+    /// Notes that the server stops.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -166,7 +166,7 @@ enum Wire {
         charge: Charge,
         /// Replacement for the bytes received.
         refusal: &'static [u8],
-        /// Once nothing is written any more.
+        /// Wait for the client to close, once the connection is closed for writing.
         linger: Option<Linger>,
     },
     Http2(Streams),
@@ -176,9 +176,9 @@ enum Wire {
 struct Streams {
     frames: Frames,
     unread: Arc<Unread>,
-    /// Since when nothing is read, because too much waits to be read off the streams, and when to ask again.
+    /// Start of a pause in reading, while the streams hold too much unread, and the timer of the next attempt.
     full: Option<(Instant, Pin<Box<Sleep>>)>,
-    /// Once nothing is written any more.
+    /// Wait for the client to close, once the connection is closed for writing.
     linger: Option<Linger>,
 }
 

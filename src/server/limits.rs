@@ -15,7 +15,7 @@ use crate::frontends::access::Source;
 /// Counts the connections of each address.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// As many as one address may have; 0 for any number.
+    /// Maximum number of connections of one address; 0 for any number.
     most: usize,
     open: Arc<Mutex<HashMap<Source, usize>>>,
 }

@@ -34,7 +34,7 @@ const PIECE: usize = 1 << 14;
 
 /// Reads and throws away what comes on a connection that is closed for writing.
 pub(super) struct Linger {
-    /// So many more bytes.
+    /// Bytes still to be read.
     left: usize,
     /// Time at which it is over, whatever comes.
     end: Instant,

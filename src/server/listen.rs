@@ -26,11 +26,11 @@ pub(super) const BACKLOG: i32 = 1024;
 /// The open ports and Unix sockets of all sides.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// For gRPC.
+    /// Listeners for gRPC.
     pub grpc: Vec<Listener>,
-    /// For HTTP.
+    /// Listeners for HTTP.
     pub rest: Vec<Listener>,
-    /// For HTTP of those who manage the server.
+    /// Listeners for the HTTP requests that manage the server.
     pub management: Vec<Listener>,
     /// TLS of the ports that have it.
     pub tls: Option<Arc<ServerTls>>,

@@ -84,11 +84,11 @@ impl PollTurns {
 
 /// Place of a task.
 enum Place {
-    /// Not in line.
+    /// Outside the line.
     Out,
-    /// In line; the flag is set when its turn has come.
+    /// A place in line; the flag is set when its turn has come.
     Waiting(Arc<AtomicBool>),
-    /// In turn.
+    /// The turn itself.
     First,
 }
 

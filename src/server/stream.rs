@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use super::unix_socket::{SocketFile, UnixSocket};
 use crate::{frontends::access::Peer, tls};
 
-/// After this much silence the system asks whether the client's machine is still there, and asks
+/// Silence after which the system asks whether the client's machine is still there, and asks
 /// again as often.
 const SILENCE: Duration = Duration::from_secs(60);
 

@@ -33,7 +33,7 @@ pub enum UnixSocketError {
     /// The path does not fit into a socket's address.
     #[error("the path has {0} bytes; expected {MAX_PATH} at most")]
     TooLong(usize),
-    /// Something else is at the path.
+    /// Another kind of file at the path.
     #[error("the path is taken by {0}, which is not a socket")]
     NotASocket(&'static str),
     /// A process listens on the socket.
@@ -181,7 +181,7 @@ fn lock(folder: &Path) -> Option<File> {
 /// State of a path that a socket can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nothing is there.
+    /// A path without a file.
     Free,
     /// The socket of a server that is no more.
     Dead,

@@ -82,7 +82,7 @@ impl WaitingCalls {
         }
     }
 
-    /// Has one more task poll what is ready, if it may be.
+    /// Wakes or starts one more task that polls ready calls, if the limit allows it.
     fn add_poller(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>) {
         if let Some(poller) = queue.idle.pop() {
             drop(queue);
@@ -178,7 +178,7 @@ impl Future for Poller {
     }
 }
 
-/// Nothing has woken it since its last poll.
+/// The call has not been woken since its last poll.
 const IDLE: u8 = 0;
 /// The call is in the queue.
 const READY: u8 = 1;

@@ -27,9 +27,9 @@ use super::io_timeout::ConnectionState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Close {
-    /// With what it has begun, and nothing new.
+    /// The end of what has begun; nothing new is taken.
     Gracefully = 1,
-    /// At once.
+    /// The end at once.
     Now = 2,
 }
 
@@ -101,7 +101,7 @@ impl Watchdog {
         }
     }
 
-    /// Has the client looked after that a request of HTTP/1 is at work for. Over HTTP/2 it says itself when it leaves.
+    /// Checks whether the client of a running HTTP/1 request is still there. An HTTP/2 client says when it leaves.
     pub(super) fn look(&self) {
         if let Work::Http1(state) = &self.work {
             state.look();
@@ -201,7 +201,7 @@ struct Slot {
 /// Streams that are stuck, and have no task to be reset by.
 #[derive(Debug, PartialEq, Eq)]
 struct Stuck {
-    /// For how long.
+    /// Time for which they have been stuck.
     time: Duration,
     /// Indicates that no other stream goes on.
     is_alone: bool,

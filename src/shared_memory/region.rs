@@ -274,7 +274,7 @@ impl RegionTensors {
 #[derive(Debug)]
 pub struct RegionInput {
     part: RegionPart,
-    /// For the tensor: a client may ask for any size where the model's shape varies.
+    /// Charge of the tensor: a client may ask for any size where the model's shape varies.
     _charge: Charge,
 }
 

@@ -170,7 +170,7 @@ impl fmt::Display for RedisAddress {
     }
 }
 
-/// As shown: passwords are for nobody.
+/// Debug form, which is that of `Display`: it has no password.
 impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

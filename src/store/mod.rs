@@ -36,12 +36,12 @@ use self::{files::FileStore, redis::RedisStore};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SequenceDurability {
-    /// On request of another server, and at a stop.
+    /// Stored on request of another server, and at a stop.
     None,
     /// The same, and in intervals.
     #[default]
     Interval,
-    /// Before each answer.
+    /// Stored before each answer.
     Step,
 }
 
@@ -81,9 +81,9 @@ pub enum StartedSequence {
         /// Epoch of the sequence.
         epoch: u64,
     },
-    /// There are as many sequences of the model as there may be.
+    /// The model has its maximum number of sequences.
     Full,
-    /// There is a sequence with the id.
+    /// A sequence with the id exists.
     Exists,
     /// A start with the same idempotency key has begun the sequence with this id.
     Repeated(u64),
@@ -122,7 +122,7 @@ pub struct SequenceRecord {
 pub enum TakenSequence {
     /// The sequence is the caller's.
     Taken(SequenceRecord),
-    /// There is none.
+    /// Unknown sequence.
     Unknown,
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
@@ -167,9 +167,9 @@ pub enum WriteOutcome {
 /// Number of a model's sequences in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoredCount {
-    /// Those that live.
+    /// Sequences that live.
     pub live: u64,
-    /// Those that have expired since the last count, and were reported to none of the servers that share the store.
+    /// Sequences that have expired since the last count, and were reported to none of the servers that share the store.
     pub expired: u64,
 }
 

@@ -91,7 +91,7 @@ impl Strings {
         &self.framed
     }
 
-    /// Goes through the strings.
+    /// Iterates over the strings.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         strings(&self.framed)
     }
@@ -128,7 +128,7 @@ impl Strings {
     }
 }
 
-/// Goes through framed strings; ends early where the framing is broken.
+/// Iterates over framed strings; ends early where the framing is broken.
 pub fn strings(mut framed: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (string, rest) = first(framed)?;

@@ -43,7 +43,7 @@ pub enum TlsFileReason {
     /// More bytes than such a file should have.
     #[error("the file has more than {MAX_FILE} bytes")]
     Size,
-    /// Nothing of what is expected.
+    /// No block of the expected kind.
     #[error("found no {what} in PEM form, expected `-----BEGIN {label}-----`")]
     Missing {
         /// The thing that is missing.
@@ -53,7 +53,7 @@ pub enum TlsFileReason {
         /// The thing that is in the file instead, if it is of the other kind.
         found: Option<&'static str>,
     },
-    /// Only a password opens the key.
+    /// Key that needs a password.
     #[error("found an encrypted private key, expected one without a password")]
     Encrypted,
     /// Contents that are cut short, or not base64.
@@ -62,7 +62,7 @@ pub enum TlsFileReason {
     /// Contents of PEM blocks that are no certificate.
     #[error("the first certificate cannot be decoded")]
     Certificate(#[source] der::Error),
-    /// None of its certificates can be those of authorities.
+    /// No certificate that can be that of an authority.
     #[error("found no CA certificate that can be decoded")]
     Authorities,
     /// The key belongs to another certificate.

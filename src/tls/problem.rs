@@ -48,7 +48,7 @@ pub enum TlsProblem {
     CertificateRequired,
     /// The server rejected the client certificate.
     CertificateRefused,
-    /// There is no version or cipher that both ends have, or no protocol (ALPN).
+    /// No common version or cipher, or no common protocol (ALPN).
     NothingInCommon,
     /// Anything else.
     Other,

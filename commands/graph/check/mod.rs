@@ -78,7 +78,7 @@ pub(crate) struct GraphCheckArgs {
 /// Extent of the Python checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// No code is run.
+    /// Check without running code.
     Nothing,
     /// Modules are imported.
     Import,

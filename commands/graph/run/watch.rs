@@ -50,7 +50,7 @@ pub(super) struct Stops {
 /// Notices of the save after a run has begun.
 #[derive(Default)]
 struct Saves {
-    /// There was one.
+    /// Notified when there was one.
     seen: Notify,
     /// Notified when it may end the run.
     ends: Notify,

@@ -412,7 +412,7 @@ const PLACES: usize = 4;
 /// Destination of responses.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// All together, at the end.
+    /// All steps together, at the end.
     Stack(Stack),
     /// One by one, on arrival.
     Each {

@@ -86,7 +86,7 @@ fn resolved(path: &Path) -> Result<PathBuf, Failure> {
     Ok(path.components().collect())
 }
 
-/// Does the same with a folder that may have to be made.
+/// Resolves the path of a folder that may have to be made.
 fn resolved_new(folder: &Path) -> Result<PathBuf, Failure> {
     let there = folder.ancestors().find(|path| or_here(path).exists());
     let there = there.unwrap_or(Path::new(""));

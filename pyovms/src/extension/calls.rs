@@ -302,7 +302,7 @@ impl Calls {
         }
     }
 
-    /// Has what a call has printed without a line end written.
+    /// Writes what a call has printed without a line end.
     fn end_lines(&self, py: Python<'_>) {
         if HAS_BEGUN_LINE.take() {
             self.tools.end_lines(py);
@@ -626,7 +626,7 @@ impl Calls {
         self.set(py, generator, None, raised);
     }
 
-    /// Has the server log what no call fails for.
+    /// Sends the server an error for its log for which no call fails.
     fn log(&self, py: Python<'_>, error: &PyErr, node: &Node, text: &str) {
         let raised = self.tools.warned(py, error, &node.space, text);
         let (node, text) = (node.name.to_string(), text.to_owned());

@@ -213,7 +213,7 @@ impl Crew {
         }
     }
 
-    /// Has another thread go on where a call takes long, until the end of the source.
+    /// Lets another thread go on where a call takes long, until the end of the source.
     fn watch_over(self: &Arc<Self>) -> io::Result<()> {
         let mut state = self.state();
         loop {

@@ -29,7 +29,7 @@ struct Slot {
 pub(super) enum After {
     /// The next set.
     GoOn,
-    /// Nothing, until there is leave for more.
+    /// A wait for leave to make more.
     Wait,
     /// The end.
     Close,

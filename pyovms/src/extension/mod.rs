@@ -80,7 +80,7 @@ mod _pyovms {
         Ok(())
     }
 
-    /// Has this process get a signal when its parent ends.
+    /// Makes the system send this process a signal when its parent ends.
     #[pyfunction]
     fn _signal_at_parents_end(number: i32) -> PyResult<()> {
         let signal = rustix::process::Signal::from_named_raw(number);

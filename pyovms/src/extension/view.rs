@@ -14,7 +14,7 @@ use crate::memory::Span;
 
 /// Bytes that are not those of another object.
 pub(super) enum Memory {
-    /// Of a message.
+    /// Bytes of a message.
     Inline(Bytes),
     /// Shared with the server.
     Shared(Span),
@@ -31,7 +31,7 @@ impl Memory {
 
 /// Buffer that is filled and stays unchanged until it is dropped.
 pub(super) struct View {
-    /// On the heap, because it may point into itself.
+    /// Buffer on the heap, because it may point into itself.
     buffer: Box<ffi::Py_buffer>,
     /// Underlying bytes, if they are ours; else the buffer is released to its exporter.
     memory: Option<Memory>,

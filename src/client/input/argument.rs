@@ -43,7 +43,7 @@ pub enum ElementSource {
         /// The output, or array, to take of several.
         output: Option<String>,
     },
-    /// Nothing: zeros or random values, whichever was asked for.
+    /// No contents: zeros or random values, whichever was asked for.
     #[default]
     Fill,
 }
@@ -110,10 +110,10 @@ pub enum ArgumentError {
         /// Python code that writes it in a form that is read.
         command: &'static str,
     },
-    /// Nothing after `@`.
+    /// Missing name after `@`.
     #[error("found no file name after `@`")]
     NoFile,
-    /// Nothing after `-:`.
+    /// Missing name after `-:`.
     #[error("found no name of an output after `-:`")]
     NoOutput,
     /// Raw samples of a form that is not read.
@@ -121,7 +121,7 @@ pub enum ArgumentError {
         "found `-:{0}`, expected `-:pcm16` or `-:f32`: samples of 16 bits or of FP32, little endian, one channel"
     )]
     Samples(String),
-    /// Nothing at all.
+    /// Empty argument.
     #[error("found nothing, expected `NAME=VALUE`")]
     Empty,
 }

@@ -132,7 +132,7 @@ pub(super) enum Content {
     Rows(Bytes),
     /// The bytes of a tensor.
     Binary(Bytes),
-    /// Nothing.
+    /// No contents; the tensor is filled.
     #[default]
     Fill,
 }

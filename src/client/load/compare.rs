@@ -42,7 +42,7 @@ pub enum Difference {
     Worse,
     /// The interval has no change in it.
     None,
-    /// There are too few windows for an interval.
+    /// Too few windows for an interval.
     Unknown,
 }
 
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(MetricDifference::of(Metric::Rate, &[], &[1.0]), None);
     }
 
-    /// With a few windows, of which one is an outlier, the quantile alone is 4.3 times the deviation.
+    /// A few windows, of which one is an outlier, have a quantile of 4.3 times the deviation.
     #[test]
     fn an_interval_without_a_verdict_is_uncertain_if_it_is_wide() {
         let of = |before: [f64; 3], after: [f64; 3]| {

@@ -34,7 +34,7 @@ pub enum LoadTarget {
 /// Distribution of the intervals between requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrivalProcess {
-    /// All alike.
+    /// Equal intervals.
     Constant,
     /// Exponential, as with many independent clients; the same seed gives the same ones.
     Poisson {

@@ -26,7 +26,7 @@ pub enum ResponsePart {
     Single,
     /// The step with this number, from 1 on.
     Step(usize),
-    /// So many steps, put together.
+    /// A number of steps, put together.
     Steps(usize),
 }
 

@@ -25,7 +25,7 @@ pub use json::{
 pub use save::{Saved, save_tensors};
 pub use summary::{Ranked, Spread, Summary, TopError, hexadecimal, is_nan, number, top};
 
-/// Goes through the elements. BYTES whose elements are not behind their lengths are one.
+/// Iterates over the elements. BYTES whose elements are not behind their lengths are one.
 fn elements(tensor: &Tensor) -> impl Iterator<Item = Value<'_>> {
     let bare = unframed(tensor);
     let framed = bare.is_none().then(|| values(tensor));

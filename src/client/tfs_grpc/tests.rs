@@ -86,7 +86,7 @@ fn every_datatype_comes_back_as_it_went_in_both_forms() {
     }
 }
 
-/// As the C++ server reads them.
+/// Typed forms that the C++ server reads.
 #[test]
 fn some_inputs_are_typed_in_either_form() {
     let typed = |name: &str, dtype| {

@@ -27,7 +27,7 @@ const MAX_OF_AN_ERROR: usize = 64 << 10;
 #[derive(Debug)]
 pub(in crate::client) struct Http1 {
     target: Target,
-    /// By lane; empty while one is in use.
+    /// Connections by lane; empty while one is in use.
     slots: RefCell<Vec<Option<Connection>>>,
 }
 

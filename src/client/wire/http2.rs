@@ -29,7 +29,7 @@ const MESSAGE: &str = "grpc-message";
 #[derive(Debug)]
 pub(in crate::client) struct Http2 {
     target: Target,
-    /// By lane, so many of which share one.
+    /// Connections, each of which a number of lanes shares.
     slots: RefCell<Vec<Rc<Mutex<Slot>>>>,
 }
 

@@ -18,7 +18,7 @@ pub enum EditError {
     /// The name is there already, with another path or setting.
     #[error("Given model name is already occupied - `{0}`")]
     Occupied(String),
-    /// There is no such name.
+    /// Unknown name.
     #[error("there is no model `{name}` in it; the models are {}", known.join(", "))]
     Unknown {
         /// The name asked for.

@@ -119,7 +119,7 @@ pub struct BasePath {
 /// Entry of `model_config_list`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEntry {
-    /// To be served.
+    /// Model to be served.
     Model(Box<ModelConfig>),
     /// Refused by itself, while the others are served.
     Refused(RefusedEntry),

@@ -1,4 +1,4 @@
-//! From the bytes of a file to its JSON, with the place of everything in it.
+//! Parser of a file's bytes, which keeps the place of everything in its JSON.
 //!
 //! JSON as it is defined, and two things more: comments (`#` or `//` to the end of the line) and a
 //! comma before a closing bracket. Comments are made blank, so that what remains keeps its place.
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 /// The text of a file.
 #[derive(Debug)]
 pub(in crate::config) struct Source {
-    /// As in the file.
+    /// The text as in the file.
     original: String,
     /// The same with blanks in the place of comments.
     json: String,

@@ -110,7 +110,7 @@ impl Config {
         Self::from_paths_without(flags, paths, ClosedPorts::default(), environment)
     }
 
-    /// Does the same where some ports are given as 0, which the usual ones do not take the place of.
+    /// Reads flags where some ports are given as 0, which the usual ones do not take the place of.
     ///
     /// # Errors
     ///

@@ -219,7 +219,7 @@ macro_rules! flags {
         }
 
         impl Default for Flags {
-            /// No flag is given.
+            /// Returns the flags of a command line without any.
             fn default() -> Self {
                 Self { $($($name: flags!(@default $type $(, $default)?),)+)+ }
             }

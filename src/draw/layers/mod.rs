@@ -34,7 +34,7 @@ pub(super) struct Layers {
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) levels: Vec<usize>,
-    /// From left to right; the innermost first.
+    /// Items from left to right, the innermost first.
     pub(super) items: Vec<usize>,
 }
 
@@ -60,9 +60,9 @@ pub(super) enum What {
 /// Links that share their line where they pass rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Bundle {
-    /// All that come from a box.
+    /// All links from a box.
     From(usize),
-    /// All that lead to a box.
+    /// All links to a box.
     To(usize),
 }
 
@@ -195,7 +195,7 @@ impl Layers {
         }
     }
 
-    /// Has labels name the box that they come from where that is not the one right above.
+    /// Adds the name of the source to labels whose box is not right above.
     fn name_sources(&self, drawing: &mut Drawing, rows: &[Row], skipped: &[Link]) {
         let place = places(rows, drawing.boxes.len());
         for to in 0..drawing.boxes.len() {

@@ -101,7 +101,7 @@ pub(super) struct Facts {
     pub(super) libraries: BTreeMap<String, Opened>,
     /// The custom nodes that the pipeline has.
     pub(super) kept: BTreeMap<String, Kept>,
-    /// Those that it is to have, by the names of its nodes.
+    /// The custom nodes that it is to have, by the names of its nodes.
     pub(super) made: RefCell<BTreeMap<String, Made>>,
     /// Answers about custom nodes, of which each is asked once, since that may make it.
     pub(super) described: RefCell<Vec<(NodeConfig, Result<CustomFacts, CustomError>)>>,
@@ -118,7 +118,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Sees to it that all Python nodes of a pipeline stay as they are, or none: new code does not run in the workers
+    /// Keeps all Python nodes of a pipeline as they are, or none: new code does not run in the workers
     /// that serve.
     pub(super) fn of_pipeline(mut self, config: &PipelineConfig) -> Self {
         self.pipeline = (config.name.clone(), config.workers.clone());

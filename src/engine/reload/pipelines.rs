@@ -357,7 +357,7 @@ impl Pipelines {
 }
 
 impl Known {
-    /// Has what has passed a check serve.
+    /// Puts a definition that has passed its check into service.
     fn install(&mut self, serving: Basis, checked: pipeline::CheckedPipeline, finds: Finds) {
         let Finds { made, diagram } = finds;
         if let Some(diagram) = diagram {

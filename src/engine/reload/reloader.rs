@@ -172,7 +172,7 @@ impl Reloader {
         done.errors
     }
 
-    /// Goes on until the engine is gone: a pass at each tick of `poll`, if there is one, and at
+    /// Runs until the engine is gone: a pass at each tick of `poll`, if there is one, and at
     /// each command, whose answer waits for retired versions no longer than `wait`.
     pub async fn run(
         mut self,
@@ -225,7 +225,7 @@ impl Reloader {
         }
     }
 
-    /// Does a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
+    /// Runs a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
     /// Earlier parts of the same reload may have failed already.
     async fn pass(&mut self, trigger: Trigger, is_well: bool) -> Done {
         let done = self.uncounted_pass(trigger).await;

@@ -29,17 +29,17 @@ pub(super) struct Basis {
 
 /// State of the serving definition before a check.
 pub(super) enum Before {
-    /// There is none, or it goes if the check fails: it is what is checked, with other models.
+    /// No definition, or one that goes if the check fails: it is what is checked, with other models.
     Goes,
     /// The models are what they were, so that the definition may go on.
     Stays,
-    /// Some of its models are others by now: it has to be checked as well before it goes on.
+    /// A definition of which some models are others by now: it has to be checked as well before it goes on.
     Again(Box<(Basis, Facts)>),
 }
 
 /// Definition that is left after a failed check.
 pub(super) enum Left {
-    /// Nothing.
+    /// No definition.
     Nothing,
     /// The definition that serves, as it is.
     Same,

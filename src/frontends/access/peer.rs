@@ -26,9 +26,9 @@ pub(crate) enum Peer {
 /// Clients that limits count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// Of an IP address.
+    /// Clients of an IP address.
     Address(IpAddr),
-    /// Of a user of this machine, over Unix sockets.
+    /// Clients of a user of this machine, over Unix sockets.
     User(u32),
 }
 

@@ -50,19 +50,19 @@ const SCRIPT_OF_SERVABLE: &str = concat!(
     include_str!("scripts/servable.js"),
 );
 
-/// Up to so many servables have their cards open.
+/// Maximum number of servables whose cards are all open.
 const MAX_OPEN: usize = 8;
 
-/// Up to so many, those with a drawing have.
+/// Maximum number of servables for which cards with a drawing are open.
 const MAX_DRAWN: usize = 24;
 
 /// Content security policies.
 pub(super) struct Policies {
-    /// Of the page.
+    /// Policy of the dashboard.
     pub(super) page: HeaderValue,
-    /// Of the page of a servable.
+    /// Policy of the page of a servable.
     pub(super) servable: HeaderValue,
-    /// Of a card or a drawing that is shown by itself.
+    /// Policy of a card or a drawing that is shown by itself.
     pub(super) parts: HeaderValue,
 }
 

@@ -239,7 +239,7 @@ fn named(context: &RestContext, query: Option<&str>) -> Result<Servable> {
         .servable(&ask::name(query).unwrap_or_default())
 }
 
-/// Does what takes longer the more servables there are.
+/// Runs work that takes longer the more servables there are.
 async fn sized<T: Send + 'static>(
     context: RestContext,
     ask: &Ask,

@@ -145,7 +145,7 @@ pub(super) struct Loaded {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tensor {
     pub(super) name: String,
-    /// As KServe calls it; `None` if it may be any.
+    /// Datatype by its name in KServe; `None` if it may be any.
     pub(super) datatype: Option<&'static str>,
     /// `None` if nothing is known of it.
     pub(super) shape: Option<PartialShape>,

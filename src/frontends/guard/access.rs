@@ -68,7 +68,7 @@ impl NoRegions {
 pub(super) enum Sender {
     /// Anyone, as there are no identities.
     Anyone,
-    /// Someone who has shown nothing, and may see nothing but health.
+    /// A client without credentials, which may see nothing but health.
     Nobody,
     Known(Arc<Identity>),
 }

@@ -16,7 +16,7 @@ pub(super) const EXPECTED: &str =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::frontends) enum Schemes {
     Bearer,
-    /// Also the password of a browser, which asks its user for it.
+    /// Bearer, or the password that a browser asks its user for.
     BearerOrBasic,
 }
 

@@ -7,7 +7,7 @@ use crate::auth::Right;
 /// Requirement of an endpoint. Rights to servables come on top, from [`Access`](super::Access).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::frontends) enum Rule {
-    /// Nothing, unless the file of `--auth` closes health.
+    /// No right, unless the file of `--auth` closes health.
     Health,
     /// An identity; what it sees of servables is up to its rights to each.
     Known,

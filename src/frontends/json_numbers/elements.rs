@@ -29,7 +29,7 @@ pub(in crate::frontends) enum Rules {
     /// The shape is that of the lists, which are rectangular. For a type of numbers
     /// there may be strings as well, and `{"b64": "…"}`; integers are cut out of fractions.
     TensorFlowServing,
-    /// As with TensorFlow Serving, but a string alone is one, and a fraction is no integer.
+    /// Rules of TensorFlow Serving, but a string alone is one, and a fraction is no integer.
     Generate,
 }
 
@@ -188,7 +188,7 @@ impl Elements {
         }
     }
 
-    /// Sees to it that an element belongs where it is.
+    /// Checks that an element is at the right depth.
     fn element(&mut self, outer: usize, lists: usize) -> Result<(), JsonError> {
         if !self.is_rectangular() {
             // A single value outside any list is no array.
@@ -201,7 +201,7 @@ impl Elements {
         self.at_depth(outer + lists)
     }
 
-    /// Sees to it that a string is in a list, unless the type is that of strings: bytes that stand for
+    /// Checks that a string is in a list, unless the type is that of strings: bytes that stand for
     /// numbers or images are always several.
     fn list_of_strings(&self, depth: usize) -> Result<(), JsonError> {
         match depth {
@@ -212,7 +212,7 @@ impl Elements {
         }
     }
 
-    /// Sees to it that all elements are as deep as each other.
+    /// Checks that all elements are at the same depth.
     fn at_depth(&mut self, depth: usize) -> Result<(), JsonError> {
         match self.rank {
             Some(rank) if rank != depth => Err(JsonError::Ragged),
@@ -227,7 +227,7 @@ impl Elements {
         self.rules != Rules::KServe
     }
 
-    /// Sees to it that strings and other elements do not meet.
+    /// Checks that strings and other elements are not mixed.
     fn expect_type(&self, fits: impl Fn(DataType) -> bool) -> Result<(), JsonError> {
         if self.is_rectangular() && self.count > 0 && !fits(self.dtype) {
             return Err(JsonError::Mixed);

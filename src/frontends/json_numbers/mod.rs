@@ -38,7 +38,7 @@ pub(super) enum JsonError {
     /// A single value where a list belongs.
     #[error("expected a list")]
     NoList,
-    /// Something that is no element of any type.
+    /// Value that is no element of any type.
     #[error("found {found}, expected {expected}")]
     Kind {
         /// Kind of value found.
@@ -214,7 +214,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes through the members of an object; each is passed over by `member`.
+    /// Visits the members of an object; `member` passes over each.
     pub(in crate::frontends) fn members<E: From<JsonError>>(
         &mut self,
         mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
@@ -319,7 +319,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.at])
     }
 
-    /// As [`Cursor::value`], of what may be the elements of a tensor.
+    /// Passes over what may be the elements of a tensor, as [`Cursor::value`] does; returns its text.
     pub(in crate::frontends) fn data(&mut self) -> Result<&'a [u8], JsonError> {
         self.token();
         let start = self.at;
@@ -332,7 +332,7 @@ impl<'a> Cursor<'a> {
         self.pass(&mut |word| Err(JsonError::NotFinite(word)))
     }
 
-    /// As [`Cursor::skip`], of what may be the elements of a tensor.
+    /// Passes over what may be the elements of a tensor, as [`Cursor::skip`] does.
     pub(in crate::frontends) fn skip_data(&mut self) -> Result<(), JsonError> {
         self.pass(&mut |_| Ok(()))
     }

@@ -19,7 +19,7 @@ pub(super) struct Number<'a> {
     digits: Option<u64>,
     /// The power of ten that `digits` is to be multiplied by.
     exponent: i32,
-    /// Neither a point nor an exponent.
+    /// Marks a number without a point and an exponent.
     whole: bool,
 }
 

@@ -273,7 +273,7 @@ fn elements(json: &mut Vec<u8>, tensor: &Tensor) {
     json.push(b'}');
 }
 
-/// Sees to it that nothing is lost: JSON has no form for bytes that are not UTF-8.
+/// Checks that a string is UTF-8: JSON has no form for other bytes.
 fn check_is_text(name: &str, tensor: &Tensor, hint: &str) -> Result<()> {
     match strings::first_binary(tensor) {
         None => Ok(()),

@@ -236,7 +236,7 @@ fn statistics_response(found: ModelStatisticsResponse) -> Result<Response> {
     struct Entry {
         #[serde(flatten)]
         statistics: ModelStatistics,
-        /// Of models with several responses to a request: there are none.
+        /// Statistics of models with several responses to a request: there are none.
         response_stats: Empty,
         /// Memory usage; always empty, since the runtime does not report it.
         memory_usage: [u8; 0],

@@ -60,7 +60,7 @@ pub(in crate::frontends) const PATH: &str = "/inference.GRPCInferenceService/Mod
 /// The parameter by which a client asks for marks of last answers.
 const ASKS_FINAL: &str = "triton_enable_empty_final_response";
 
-/// As many bytes of small answers go into one piece of data, if they are there.
+/// Bytes of small answers that go into one piece of data, if they are there.
 const TOGETHER: usize = 16 << 10;
 
 /// Answers with more bytes are framed by themselves, and not while others wait for the thread.
@@ -123,7 +123,7 @@ enum Phase {
     /// The first request is read, and what it names is looked for.
     Opening(BoxFuture<'static, Result<Open, Status>>),
     Open(Open),
-    /// Only the trailers are left.
+    /// The trailers, which are all that is left.
     Ending,
 }
 

@@ -333,7 +333,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes is decoded or refused, and what is decoded can be packed.
+        /// Any message is decoded or refused, and what is decoded can be packed.
         #[test]
         fn no_message_makes_it_fall_over(
             dtype in -1_i32..30,

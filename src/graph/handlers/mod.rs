@@ -17,7 +17,7 @@ pub(in crate::graph) enum Look {
     Wait,
     /// The node can run at this timestamp.
     At(Timestamp),
-    /// No further runs of the node are possible.
+    /// No further runs of the node.
     Done,
 }
 

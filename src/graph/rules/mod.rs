@@ -28,32 +28,32 @@ pub const INPUT_NAME: Rule = Rule::new(5, "Mediapipe unexpected input stream pac
 pub const OUTPUT_NAME: Rule = Rule::new(6, "Mediapipe unexpected output stream packets name")
     .log("Creating Mediapipe graph outputs name failed for: {subject}");
 
-/// There is no input, or no output.
+/// No input, or no output.
 pub const NO_PORTS: Rule = Rule::new(7, "Internal server error")
     .log("Mediapipe graph: {name} having less than one input or output is disallowed");
 
 /// TensorFlow Lite tensors, which clients cannot send.
 pub const TF_LITE: Rule = Rule::new(8, "Functionality not implemented").log("");
 
-/// There is a whole request as input, but no whole response as output.
+/// A whole request as input, without a whole response as output.
 pub const NO_RESPONSE: Rule = Rule::new(
     9,
     "Mediapipe KFS pass through graph is missing RESPONSE: string in the output name",
 )
 .log("");
 
-/// There is a whole response as output, but no whole request as input.
+/// A whole response as output, without a whole request as input.
 pub const NO_REQUEST: Rule = Rule::new(
     10,
     "Mediapipe KFS pass through graph is missing REQUEST: string in the input name",
 )
 .log("");
 
-/// With a whole request, there must be exactly one output.
+/// A whole request as input, and another number of outputs than one.
 pub const REQUEST_OUTPUTS: Rule =
     Rule::new(11, "Mediapipe unexpected output stream packets count").log("");
 
-/// With a whole request, there must be exactly one input.
+/// A whole request as input, and another number of inputs than one.
 pub const REQUEST_INPUTS: Rule =
     Rule::new(11, "Mediapipe unexpected input stream packets count").log("");
 

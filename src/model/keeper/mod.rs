@@ -129,7 +129,7 @@ enum Owned {
     Here(Option<Duration>),
     /// The sequence is over; the answer of its last request.
     Ended(StoredAnswer),
-    /// There is no such sequence.
+    /// Unknown sequence.
     Unknown,
 }
 
@@ -165,7 +165,7 @@ impl Keeper {
         self.idle.filter(|_| loaded.cleans_sequences())
     }
 
-    /// Sees to it that the state of a sequence is here, and that it is the newest. `runs` says whether a step will
+    /// Ensures that the state of a sequence is here, and that it is the newest. `runs` says whether a step will
     /// run on it: if each is stored, the store is not asked before, since it refuses a step on an older state. Unless it
     /// `renews`, that is no use of the sequence.
     ///

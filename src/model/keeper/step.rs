@@ -118,7 +118,7 @@ impl Keeper {
         }
     }
 
-    /// Has the state of a sequence here.
+    /// Fetches the state of a sequence, unless it is here.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl SharedStep {
         answer.is_some_and(|answer| Some(&answer.key) == self.request.key.as_ref())
     }
 
-    /// Has the state here, unless the request was there before.
+    /// Fetches the state, unless the request was answered before.
     async fn prepare(&mut self) -> Result<Prepared> {
         if self.starts {
             let keeper = Arc::clone(&self.keeper);

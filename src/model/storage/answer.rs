@@ -119,7 +119,7 @@ impl InnermostCause {
 pub(super) enum Failure {
     /// The service refused.
     Refused(StorageRefusal),
-    /// There is no connection, or it broke.
+    /// Absence or loss of the connection.
     Connection(InnermostCause),
     /// The connection's own time limits.
     TimedOut,

@@ -1,4 +1,4 @@
-//! From the names of objects to versions.
+//! Conversion of the names of objects to versions.
 
 use std::{
     collections::BTreeMap,

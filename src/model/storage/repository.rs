@@ -53,9 +53,9 @@ pub struct FoundVersion {
 /// Location of a version's files.
 #[derive(Debug, Clone)]
 pub enum Locator {
-    /// In a folder.
+    /// Version in a folder.
     Folder(PathBuf),
-    /// In the cloud.
+    /// Version in the cloud.
     Remote(RemoteVersion),
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct SizeChoice {
 
 /// Duration of inferences of one size, as it is now.
 struct RunningDuration {
-    /// In nanoseconds.
+    /// Duration in nanoseconds.
     took: AtomicU64,
     /// Time of the last one, in nanoseconds since the beginning.
     last: AtomicU64,

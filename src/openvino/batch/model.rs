@@ -29,7 +29,7 @@ pub(in crate::openvino) struct BatchModel {
 /// Reason why a size of batch is not there.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoBatch {
-    /// Too much memory for this size, which smaller ones may not take.
+    /// Memory beyond the limit for this size; smaller sizes may fit.
     #[error(transparent)]
     Memory(#[from] TooMuchMemory),
     /// The model is not fit for it.

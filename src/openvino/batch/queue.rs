@@ -44,7 +44,7 @@ struct Gathering<R: Batchable> {
     shapes: R::Shapes,
     room: usize,
     runs: Vec<R>,
-    /// Those whose clients have left. They go when it is closed, where nobody waits for the queue.
+    /// Runs whose clients have left. They are dropped when the batch is closed, where nobody waits for the queue.
     gone: Vec<R>,
 }
 

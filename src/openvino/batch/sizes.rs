@@ -136,7 +136,7 @@ impl SizeSearch {
         Self::after(BatchSizes { alone, list }, 0)
     }
 
-    /// Goes on with one that has found these sizes among so many candidates.
+    /// Continues a search that has found these sizes among so many candidates.
     pub(super) fn after(found: BatchSizes, tried: usize) -> Self {
         let tried_last = CANDIDATES.get(..tried).and_then(<[usize]>::last);
         let is_last = |size: &BatchSize| Some(&size.rows) == tried_last;

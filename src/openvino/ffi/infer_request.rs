@@ -52,7 +52,7 @@ impl Drop for Lending<'_> {
 }
 
 impl InferRequest {
-    /// Does something with inputs that are read where they lie, and gives the request its own tensors back; no
+    /// Runs a function with inputs that are read where they lie, and gives the request its own tensors back; no
     /// inference may be running when `run` returns.
     pub(crate) fn lend<R>(
         &mut self,
@@ -95,7 +95,7 @@ impl InferRequest {
         unsafe { Handle::made(|tensor| get(self.get(), index, tensor)) }
     }
 
-    /// Has the inferences read an input from a tensor, or write an output to it. The tensor stays
+    /// Sets the tensor that inferences read an input from, or write an output to. The tensor stays
     /// alive for as long.
     pub(crate) fn set_tensor(&mut self, side: Side, index: usize, tensor: &Tensor) -> Result<()> {
         let set = match side {

@@ -49,7 +49,7 @@ struct Request<'a> {
 #[derive(Debug, Serialize, PartialEq)]
 struct Tensor {
     name: String,
-    /// As OpenVINO writes it; `None` if the model leaves even the rank open.
+    /// Shape as OpenVINO writes it; `None` if the model leaves even the rank open.
     shape: Option<String>,
 }
 
@@ -69,7 +69,7 @@ struct Kept {
     iterations: i64,
 }
 
-/// Has a model read by `then`, with its loops unrolled into one step.
+/// Unrolls the loops of a model into one step, and lets `then` read it.
 ///
 /// # Errors
 ///

@@ -77,7 +77,7 @@ pub struct RuntimeSearchPath {
 /// Error of opening a runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// There is none in any of the places.
+    /// No runtime in any of the places.
     #[error("no OpenVINO runtime found")]
     Missing,
     /// `OPENVINO_INSTALL_DIR` names a folder without one.

@@ -25,9 +25,9 @@ pub struct SearchedPlace {
 /// A device that models can run on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// As `--target-device` takes it.
+    /// Name of the device for `--target-device`.
     pub name: String,
-    /// As its maker calls it; empty if the runtime does not say.
+    /// Name by its maker; empty if the runtime does not say.
     pub full_name: String,
 }
 
@@ -81,7 +81,7 @@ pub fn devices(opened: &Opened) -> Result<Vec<Device>, RuntimeError> {
 /// Function by which this process lists the devices of the runtime that it has opened.
 static LISTER: OnceLock<Box<dyn Fn() -> Vec<Device> + Send + Sync>> = OnceLock::new();
 
-/// Has [`devices_of_opened`] ask elsewhere, in a process of its own: plugins of devices that nobody
+/// Makes [`devices_of_opened`] ask in a process of its own: plugins of devices that nobody
 /// wants stay out of this one. The first caller counts.
 pub fn list_devices_with(list: impl Fn() -> Vec<Device> + Send + Sync + 'static) {
     // A second one lists the same.

@@ -25,7 +25,7 @@ use super::{
     slot_error::{SlotError, runtime},
 };
 
-/// Up to so many bytes of inputs and outputs belong to each sequence; more is lent. To give an infer
+/// Bytes of inputs and outputs up to which they belong to each sequence; more is lent. To give an infer
 /// request another input and output takes 3 to 5 us (measured with the CPU plugin on one core), and
 /// such small ones make little difference to what an infer request takes anyway: 9 KB without, 12 KB
 /// with tensors of its own.

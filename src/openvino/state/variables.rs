@@ -38,7 +38,7 @@ pub(super) struct Variables {
     pub(super) initial: Vec<Tensor>,
     /// The places of those that depend on inputs.
     pub(super) computed: Vec<usize>,
-    /// Of the files of the model.
+    /// Digest of the files of the model.
     pub(super) digest: String,
 }
 

@@ -1,4 +1,4 @@
-//! From a pipeline without errors to its plan.
+//! Conversion of a pipeline without errors to its plan.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! From what is configured to a [`PipelinePlan`], or to all its errors.
+//! Conversion of the configuration to a [`PipelinePlan`], or to all its errors.
 //!
 //! The order is that of the rules: names and libraries, the nodes one by one, cycles, the order of
 //! levels, and what the pipeline as a whole takes. Where something is not known because of a

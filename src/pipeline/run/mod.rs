@@ -97,7 +97,7 @@ struct Driver<'a> {
     shared: Arc<Shared>,
     flow: RequestFlow,
     pools: Vec<Pool>,
-    /// None before the first that does not run alone: many pipelines have none.
+    /// Runs beside each other; `None` before the first that does not run alone, as in many pipelines.
     running: Option<Running>,
     trace: Option<&'a Trace>,
     /// The exit, once it is its turn.

@@ -37,13 +37,13 @@ const WORTH_A_TASK: Duration = Duration::from_micros(25);
 /// Scheduling of the runs of a pool beside each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// In place, one after the other.
+    /// Runs in place, one after the other.
     InTurn,
-    /// In place, each in a task of its own.
+    /// Runs in place, each in a task of its own.
     Spread,
-    /// On the threads of the model, each of which goes on with the next that waits.
+    /// Runs on the threads of the model, each of which goes on with the next that waits.
     Threads,
-    /// On threads, one at a time for each place.
+    /// Runs on threads, one at a time for each place.
     Places,
 }
 

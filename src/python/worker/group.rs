@@ -64,7 +64,7 @@ pub(in crate::python) struct Common {
     budget: Mutex<Option<Budget>>,
     /// The part of it that inputs can have.
     inputs: Mutex<Option<Budget>>,
-    /// Of the server, for those who load elsewhere.
+    /// Runtime of the server, for loads on other threads.
     pub(in crate::python) runtime: Mutex<Option<Handle>>,
     /// Description of the interpreter of the last worker.
     pub(in crate::python) description: Mutex<Option<String>>,
@@ -141,9 +141,9 @@ pub struct WorkerGroup {
     names: Arc<NodeNames>,
     last: AtomicU32,
     counts: Arc<WorkerCounts>,
-    /// In which its handlers are loaded.
+    /// The load of its handlers.
     load: HandlerLoad,
-    /// Of inputs in the memory that they share with the server.
+    /// Budget of inputs in the memory that the workers share with the server.
     inputs: Budget,
     runtime: Handle,
 }
@@ -425,7 +425,7 @@ impl WorkerGroup {
         }
     }
 
-    /// Has a worker replaced when it dies.
+    /// Replaces a worker when it dies.
     fn watch(&self, index: usize, link: &Arc<Link>) {
         self.slots[index].set(Ok(Arc::clone(link)));
         let (group, link) = (Weak::clone(&self.own), Arc::downgrade(link));

@@ -48,7 +48,7 @@ impl HandlerLoad {
         Self(state)
     }
 
-    /// Has the workers killed that are loading a handler for it, and those that are to do so; `how` is reported of them.
+    /// Kills the workers that are loading a handler for it, and those that are to do so; `how` is reported of them.
     /// Once the load is over, it ends nothing.
     pub fn end(&self, how: &str) {
         self.0.end(how);
@@ -189,7 +189,7 @@ pub(super) async fn load(
     }
 }
 
-/// Has workers finalize a handler, if they have it; returns what one of them has raised. Waits for a limited time.
+/// Asks workers to finalize a handler, if they have it; returns what one of them has raised. Waits for a limited time.
 pub(in crate::python) async fn finalize(
     of: &str,
     links: &[Arc<Link>],

@@ -20,7 +20,7 @@ pub(in crate::python) struct Life {
     uses: AtomicUsize,
     is_closing: AtomicBool,
     ended: Notify,
-    /// On which the end of a use can be waited for.
+    /// Runtime on which the end of a use can be waited for.
     runtime: Handle,
     /// Longest time of a call.
     limit: Option<Duration>,
@@ -106,7 +106,7 @@ impl State {
         &self.link
     }
 
-    /// Has the worker destroy it, which counts as a use of the handler until then.
+    /// Asks the worker to destroy it, which counts as a use of the handler until then.
     pub(in crate::python) fn end(&mut self) -> impl Future<Output = ()> + Send + 'static {
         let (link, used, node) = (Arc::clone(&self.link), self.used.take(), self.node.clone());
         let number = self.number.clone();

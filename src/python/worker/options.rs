@@ -75,7 +75,7 @@ impl WorkerOptions {
         timeout.map(Duration::from_millis)
     }
 
-    /// Sees to it that the environment has an interpreter.
+    /// Checks that the environment has an interpreter.
     ///
     /// # Errors
     ///

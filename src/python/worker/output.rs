@@ -42,7 +42,7 @@ pub(super) fn settle(limit: Duration) {
 /// Maximum size of a line in bytes; a longer one is cut into several.
 const MAX_LINE: u64 = 16 << 10;
 
-/// Before and behind the name of a node, where a line begins with one.
+/// Marks before and behind the name of a node, where a line begins with one.
 const BEFORE: char = '\x1e';
 const BEHIND: char = '\x1f';
 

@@ -18,11 +18,11 @@ use super::stacks;
 /// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// With a status of its own.
+    /// End with a status of its own.
     Status(i32),
-    /// By a signal.
+    /// End by a signal.
     Signal(i32),
-    /// With what had forked it.
+    /// End with the process that had forked it.
     Unknown,
 }
 
@@ -89,7 +89,7 @@ impl Exit {
     }
 }
 
-/// Has a runtime follow a descriptor.
+/// Registers a descriptor with a runtime.
 #[expect(
     deprecated,
     reason = "it asks for a descriptor that stays open: that of an owned file does"

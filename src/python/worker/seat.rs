@@ -65,7 +65,7 @@ impl WorkerSlot {
         state.down.clone().or_else(is_late)
     }
 
-    /// Has those who wait for a worker look again.
+    /// Wakes the calls that wait for a worker.
     pub(super) fn notify(&self) {
         self.changed.notify_waiters();
     }

@@ -142,7 +142,7 @@ impl Waiting {
         Some(generator.begins(look, |it| it.ahead += credits))
     }
 
-    /// Has a generator close; returns whether it was at no step. `None` if nothing is to be done: it has ended, or closes
+    /// Closes a generator; returns whether it was at no step. `None` if nothing is to be done: it has ended, or closes
     /// already, or its call has not ended, which closes it for those who have left.
     pub(super) fn closes(&mut self, number: u64) -> Option<bool> {
         let look = self.looks;

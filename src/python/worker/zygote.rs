@@ -94,7 +94,7 @@ struct State {
     exits: HashMap<i32, Arc<Exit>>,
 }
 
-/// Those that run, by interpreter.
+/// Zygotes that run, by interpreter.
 static ZYGOTES: Mutex<BTreeMap<PathBuf, ZygotePlace>> = Mutex::new(BTreeMap::new());
 
 /// The one of an interpreter; held while it starts.

@@ -26,7 +26,7 @@ const END: &str = "sequence_end";
 /// The place of a request in its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceControl {
-    /// Between the first and the last.
+    /// A request between the first and the last.
     Next,
     /// The first.
     Start,
@@ -71,11 +71,11 @@ pub struct SequenceCommand {
 /// Form of the id in the parameters of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
-    /// Not at all, since the request had no parameters about a sequence.
+    /// No id, since the request had no parameters about a sequence.
     None,
-    /// As a number, if it can be one.
+    /// A number, if the id can be one.
     Number,
-    /// As a text, as the request had it.
+    /// A text, as in the request.
     Text,
 }
 

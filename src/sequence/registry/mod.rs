@@ -30,9 +30,9 @@ pub enum SequenceRefusal {
     Exists,
     /// A start, and the sequence exists until the request that ends it is done.
     Ending,
-    /// No start, and there is no such sequence, or not any more.
+    /// A request other than a start, and the sequence does not exist, or not any more.
     Unknown,
-    /// Too many requests wait for their turns already: how many.
+    /// Too many requests that wait for their turns already: how many.
     Crowded(usize),
     /// The instance of the model has been replaced meanwhile.
     Replaced,
@@ -82,7 +82,7 @@ pub(super) struct Entry<I: Clone + PartialEq, S> {
     pub(super) instance: I,
     /// A request has come that ends it.
     pub(super) ending: bool,
-    /// Nothing has succeeded since the last scan.
+    /// Indicates that no request has succeeded since the last scan.
     pub(super) idle: bool,
     /// Steps that have succeeded.
     pub(super) steps: u64,
@@ -436,7 +436,7 @@ impl<I: Clone + PartialEq, S> Sequences<I, S> {
         self.drop_where(|entry| entry.instance == *instance)
     }
 
-    /// Does what a periodic scan does: removes sequences that nobody has used since the one
+    /// Performs a periodic scan: removes sequences that nobody has used since the one
     /// before, of instances that want it so. Returns their states, for the caller to drop.
     pub fn scan(&self, cleans: impl Fn(&I) -> bool) -> Vec<S> {
         self.drop_where(|entry| {

@@ -243,7 +243,7 @@ impl RecordFolder {
         }
     }
 
-    /// Has a sequence be one that nobody can go on with if its owner, with this epoch, was ahead; touches no file.
+    /// Marks a sequence as lost if its owner, with this epoch, was ahead; touches no file.
     pub(super) fn lose(&self, key: &SequenceKey, epoch: u64) {
         self.index().lose(key, epoch);
     }

@@ -46,7 +46,7 @@ pub(super) struct RecordEntry {
     /// Number of steps behind the state.
     pub(super) step: u64,
     pub(super) idle: Option<u64>,
-    /// Never, if it is the largest number.
+    /// Time at which it expires; the largest number for never.
     pub(super) expires: u64,
     pub(super) begun_with: Option<Arc<str>>,
 }

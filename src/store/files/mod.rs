@@ -219,7 +219,7 @@ impl FileStore {
             .await
     }
 
-    /// Does work on files, and logs when it begins to fail, and when it works again.
+    /// Runs work on files, and logs when it begins to fail, and when it works again.
     async fn follow<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RecordFolder, u64) -> Result<T, StoreError> + Send + 'static,
@@ -253,7 +253,7 @@ impl FileStore {
         self.run_or(work, |_, _, _| ()).await
     }
 
-    /// Does work on files within the time limit; it can ask whether nobody waits for it any more. Whatever comes of it
+    /// Runs work on files within the time limit; it can ask whether nobody waits for it any more. Its result
     /// then goes to `unheard`.
     async fn run_or<T: Send + 'static>(
         &self,

@@ -121,7 +121,7 @@ enum Dial {
 /// The way to the store.
 pub(super) struct Link {
     dial: Dial,
-    /// For messages, which any node of a cluster passes on: those that are named, of which some may be gone.
+    /// Clients for messages, which any node of a cluster passes on: of the named nodes, some may be gone.
     listeners: Vec<Client>,
     address: RedisAddress,
     limit: Duration,
@@ -494,7 +494,7 @@ impl Place {
     }
 }
 
-/// Does work that talks to a server, for so long at most.
+/// Runs work that talks to a server, with a time limit.
 async fn within<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
     let done = tokio::time::timeout(time, work).await;
     done.unwrap_or_else(|_| Err((ErrorKind::Io, "no answer in time").into()))

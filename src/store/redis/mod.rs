@@ -45,7 +45,7 @@ use super::{
 };
 use crate::task::Task;
 
-/// For how long other servers are sure that one lives, after it has said so.
+/// Time for which other servers count on one, after it has announced itself.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// Sequences that others want and that nobody has looked at yet.
@@ -97,7 +97,7 @@ struct Server {
     name: String,
     prefix: String,
     link: Link,
-    /// Until when others are sure of it, in milliseconds since `epoch`.
+    /// End of the time for which others count on it, in milliseconds since `epoch`.
     sure: AtomicU64,
     /// Number of times that the store did not know, or no longer knew, that it lives.
     lives: AtomicU64,
@@ -445,7 +445,7 @@ impl Server {
         }
     }
 
-    /// Does from time to time what may take longer than others are sure of this server.
+    /// Performs the periodic work that may take longer than others count on this server.
     async fn tidy(&self) {
         let mut ticks = tokio::time::interval(LEASE / 4);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

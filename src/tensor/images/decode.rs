@@ -1,4 +1,4 @@
-//! From the bytes of a JPEG or PNG file to samples.
+//! Decoding of the bytes of a JPEG or PNG file to samples.
 
 use std::{borrow::Cow, io::Cursor};
 
@@ -39,7 +39,7 @@ enum Samples {
 /// Error of decoding an image.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// There are none.
+    /// No image.
     #[error("found no bytes")]
     Empty,
     /// The first bytes are those of another format.

@@ -95,11 +95,11 @@ pub enum ImageError {
 /// Method of converting samples.
 #[derive(Clone, Copy)]
 enum Route {
-    /// As they are, in whole numbers.
+    /// Samples as they are, in whole numbers.
     Bytes,
-    /// By single precision, clamped to a largest value.
+    /// Single precision, clamped to a largest value.
     Single(f32),
-    /// By double precision.
+    /// Double precision.
     Double,
 }
 

@@ -73,7 +73,7 @@ macro_rules! float_sample {
 float_sample!(f32);
 float_sample!(f64);
 
-/// Goes through the rows of an image of `[height, width, channels]` as they are at another height
+/// Iterates over the rows of an image of `[height, width, channels]` as they are at another height
 /// and width. `line` gives a row of the image; it is asked for each at most once if the image
 /// gets no higher.
 pub(super) fn each_row<T: Sample>(

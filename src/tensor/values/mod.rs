@@ -214,7 +214,7 @@ impl Packer {
     }
 }
 
-/// Goes through the elements of a tensor.
+/// Iterates over the elements of a tensor.
 ///
 /// A string tensor ends early where its framing is broken.
 pub fn values(tensor: &Tensor) -> Values<'_> {

@@ -11,7 +11,7 @@ use crate::support::{
 use ovms::proto::{kserve::InferTensorContents, tensorflow::DataType};
 use serde_json::json;
 
-/// More than the requests of a test have together, with what the allocator keeps of them.
+/// Bytes beyond those of all requests of a test, with what the allocator keeps of them.
 const MAX_GROWTH: usize = 48 << 20;
 
 #[test]

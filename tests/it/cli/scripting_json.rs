@@ -580,7 +580,7 @@ fn manual() -> String {
     text
 }
 
-/// With `UPDATE_DOCS=1` the page is written anew.
+/// Keys of the schemas on the page, which `UPDATE_DOCS=1` writes anew.
 #[test]
 fn the_manual_has_every_key() {
     let path = concat!(env!("WORKSPACE_ROOT"), "/docs/scripting.md");

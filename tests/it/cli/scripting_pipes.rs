@@ -141,7 +141,7 @@ fn a_reader_that_leaves_ends_the_command_quietly() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// With `--quiet` a command that goes well leaves stderr alone, and stdout is the same.
+/// Commands that go well with `--quiet` leave stderr alone, and stdout is the same.
 #[test]
 fn quiet_leaves_data_and_errors_alone() {
     let _redacted = redacted();

@@ -53,7 +53,7 @@ fn nothing_is_left_when_the_process_group_of_the_server_is_killed() {
     are_gone(&ended);
 }
 
-/// Has a handler make a lock and shared memory; returns the file of that.
+/// Makes a handler create a lock and shared memory; returns the file of that memory.
 pub(super) fn named_memory(client: &Grpc, graph: &str) -> PathBuf {
     let body = "import multiprocessing\nfrom multiprocessing import shared_memory\n\
                 self.memory = shared_memory.SharedMemory(create=True, size=100)\n\

@@ -28,7 +28,7 @@ pub(super) const FIXTURES: [(&str, &str, &[i64]); 12] = [
     ("vad_stateful", "audio", &[1, 512]),
 ];
 
-/// Those that are heavy, or are unrolled, for which their entries need a shape.
+/// Fixtures that are heavy, or are unrolled, for which their entries need a shape.
 const OTHER_FIXTURES: [(&str, &str, &[i64]); 4] = [
     ("running_heavy", "x", &[1, 4]),
     ("running_loop", "x", &[1, 1, 4]),

@@ -9,7 +9,7 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
-/// In seconds.
+/// A day in seconds.
 const DAY: i64 = 24 * 60 * 60;
 
 /// An authority.

@@ -121,7 +121,7 @@ impl Redis {
         self.wait();
     }
 
-    /// Has another server's port from now on, which must be free.
+    /// Moves to another port, which must be free.
     pub(crate) fn move_to(&mut self, port: u16) {
         self.ask::<()>(&format!("CONFIG SET port {port}"));
         self.port = port;

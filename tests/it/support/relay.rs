@@ -29,7 +29,7 @@ impl Relay {
         Self::changing(server, |_| {})
     }
 
-    /// Does so too, and changes what the server sends, as it comes.
+    /// Starts a relay that changes what the server sends, as it comes.
     pub(crate) fn changing(
         server: u16,
         change: impl Fn(&mut [u8]) + Send + Sync + 'static,

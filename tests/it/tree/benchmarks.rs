@@ -113,7 +113,7 @@ fn milliseconds(page: &str, row: &str) -> Option<String> {
     Some(format!("{:.2}", number / per))
 }
 
-/// With `UPDATE_DOCS=1` the figures are set right.
+/// Comparison of quoted figures with their tables; `UPDATE_DOCS=1` sets them right.
 #[test]
 fn other_pages_quote_the_figures_that_are_there() {
     let figures = document();

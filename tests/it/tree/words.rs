@@ -7,9 +7,29 @@ use std::{
 };
 
 /// Openers that no comment of an item may have; a noun or a verb is clearer.
-const OPENERS: [&str; 14] = [
-    "What", "Who", "Whoever", "Which", "Whether", "How", "Why", "Where", "When", "Says", "Tells",
-    "One that", "That of", "Those of",
+const OPENERS: [&str; 22] = [
+    "What",
+    "Whatever",
+    "Who",
+    "Whoever",
+    "Nobody",
+    "Nothing",
+    "Which",
+    "Whether",
+    "How",
+    "Why",
+    "Where",
+    "When",
+    "There",
+    "That",
+    "Those",
+    "As",
+    "In",
+    "Says",
+    "Tells",
+    "One that",
+    "So many",
+    "Up to so many",
 ];
 
 /// Returns all Rust files below some folders, with their paths from the root.
@@ -44,7 +64,7 @@ fn opener<'a>(before: &str, line: &str) -> Option<&'a str> {
     }
     let begins = |opener: &&str| {
         let rest = text.strip_prefix(opener);
-        rest.is_some_and(|rest| rest.starts_with([' ', ',', '.', '\'']))
+        rest.is_some_and(|rest| rest.starts_with([' ', ',', '.', ':', ';', '\'']))
     };
     OPENERS.into_iter().find(begins)
 }
@@ -104,11 +124,14 @@ fn openers_and_declarations_are_seen() {
     assert_eq!(opener("", "/// What it is."), Some("What"));
     assert_eq!(opener("", "//! Who calls."), Some("Who"));
     assert_eq!(opener("/// Reads.", "/// What it is."), None);
-    assert_eq!(opener("", "/// Whatever."), None);
+    assert_eq!(opener("", "/// Whatever."), Some("Whatever"));
+    assert_eq!(opener("", "/// Inputs."), None);
+    assert_eq!(opener("", "/// Nothing: it ends."), Some("Nothing"));
     assert_eq!(opener("", "/// Why."), Some("Why"));
     assert_eq!(opener("", "/// Whether it is open."), Some("Whether"));
-    assert_eq!(opener("", "/// Those of a model."), Some("Those of"));
-    assert_eq!(opener("", "/// Those are open."), None);
+    assert_eq!(opener("", "/// Those of a model."), Some("Those"));
+    assert_eq!(opener("", "/// So many rows."), Some("So many"));
+    assert_eq!(opener("", "/// So it ends."), None);
     assert_eq!(declared("    pub(crate) struct Args {"), Some("Args"));
     assert_eq!(declared("pub trait Watch: Send {"), Some("Watch"));
     assert_eq!(declared("pub(super) struct Inner;"), None);
@@ -204,7 +227,7 @@ fn maxima_are_seen() {
     assert_eq!(misnamed(size, "static SIZE: usize = 1;"), None);
 }
 
-/// This file, which names them.
+/// Path of this file, which names them.
 const THIS: &str = "tests/it/tree/words.rs";
 
 /// Words that were given up; the glossary has those in their places.

@@ -76,7 +76,7 @@ impl Inputs {
         Self::load_within(arguments, fill, image, stdin, u64::MAX)
     }
 
-    /// Does the same with a limit on the bytes of all files together.
+    /// Loads arguments with a limit on the bytes of all files together.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Inputs {
         Ok(TensorMap::from_iter(tensors?))
     }
 
-    /// Does the same with only those inputs that are given or filled.
+    /// Assembles only those inputs that are given or filled.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl Inputs {
         self.tensors(&asked)
     }
 
-    /// Does the same, but leaves arrays and lists in the shape in which they were given.
+    /// Assembles the inputs, but leaves arrays and lists in the shape in which they were given.
     ///
     /// Images, single values, flat lists that fill the model's shape, and what is filled without
     /// a shape of its own have the model's shape nevertheless.

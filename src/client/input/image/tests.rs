@@ -295,7 +295,7 @@ fn an_image_that_cannot_be_decoded_is_named() {
     }
 }
 
-/// As the test of the server's decoding has it: both give the same.
+/// Counterpart of the test of the server's decoding: both give the same.
 #[test]
 fn the_orientation_in_a_jpeg_is_not_applied() {
     let mut file = Cursor::new(Vec::new());

@@ -89,7 +89,7 @@ impl Served {
             .any(|version| version.is_loaded())
     }
 
-    /// Goes on as before, since what should be in its place is refused.
+    /// Keeps serving as before, since the new entry is refused.
     pub(super) fn keep(&mut self, failure: &str) {
         self.settled = None;
         let base_path = self.config.as_ref().map_or("", |config| &config.base_path);

@@ -25,10 +25,10 @@ use crate::{
     task,
 };
 
-/// As many bytes of small events go into one piece of data, if they are there.
+/// Bytes of small events that go into one piece of data, if they are there.
 const TOGETHER: usize = 16 << 10;
 
-/// After this much silence there is a comment: it keeps proxies from closing the connection, and shows
+/// Silence after which a comment is sent: it keeps proxies from closing the connection, and shows
 /// whether the client is still there.
 const SILENCE: Duration = Duration::from_secs(2);
 

@@ -46,7 +46,7 @@ struct Reader<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Top,
-    /// Within `parameters`.
+    /// The members of `parameters`.
     Parameters,
 }
 

@@ -279,7 +279,7 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
     Ok(parameters.into_iter().collect())
 }
 
-/// Goes through the values of a list.
+/// Visits the values of a list.
 fn list<'a>(
     cursor: &mut Cursor<'a>,
     mut value: impl FnMut(&mut Cursor<'a>) -> Result<(), Unread>,

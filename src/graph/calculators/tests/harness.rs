@@ -169,7 +169,7 @@ impl Run {
         self.try_at(Timestamp::new(at), packets).expect("processes")
     }
 
-    /// Like `at`, with a special timestamp.
+    /// Calls the node as `at` does, with a special timestamp.
     pub(in crate::graph::calculators) fn at_time(
         &mut self,
         at: Timestamp,
@@ -178,7 +178,7 @@ impl Run {
         self.try_at(at, packets).expect("processes")
     }
 
-    /// Like `at`, and returns the error.
+    /// Calls the node as `at` does, and returns the error.
     pub(in crate::graph::calculators) fn error_at(
         &mut self,
         at: i64,

@@ -109,7 +109,7 @@ fn an_automatic_time_collides_with_what_a_generator_sent() {
     assert!(rig.scheduler.is_finished());
 }
 
-/// Without sets, the node waits for its own back edge; only the end of the input lets it go on.
+/// A node without sets waits for its own back edge; only the end of the input lets it go on.
 #[test]
 fn a_generator_without_sets_runs_when_the_input_ends() {
     let made = generator("gen", "in", "out").handler(InputHandler::Default);

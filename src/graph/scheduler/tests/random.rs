@@ -20,7 +20,7 @@ pub(super) type Spy = Rc<RefCell<dyn FnMut(usize, &GraphJob) -> Result<(), Graph
 pub(super) enum Kind {
     /// Passes each input to its own output.
     Pass,
-    /// As `Pass`, with each input in a set of its own.
+    /// Passes each input on, as `Pass` does, with each in a set of its own.
     Apart,
     /// Sums the available inputs.
     Sum,

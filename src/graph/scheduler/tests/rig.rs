@@ -115,7 +115,7 @@ impl Made {
         self
     }
 
-    /// Has steps in flight that are one after the other.
+    /// Allows steps in flight that run one after the other.
     pub(super) fn pipelined(mut self, most: usize) -> Self {
         self.planned.contract.pipelined = Some(most);
         self.in_flight(most)

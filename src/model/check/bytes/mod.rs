@@ -221,7 +221,7 @@ fn images(
     Ok(())
 }
 
-/// Sees to it that the shape of a request is that of a list as long as the model's batch may be; returns that length.
+/// Checks that the shape of a request is that of a list as long as the model's batch may be; returns that length.
 fn check_list(
     expected: &TensorInfo,
     input: &InputTensor,
@@ -267,7 +267,7 @@ fn image_tensor(expected: &TensorInfo) -> ImageTensor<'_> {
 }
 
 impl Planned<'_> {
-    /// Does what takes time.
+    /// Performs the part that takes time.
     pub(super) fn finish(self, limit: PixelLimit, budget: &Budget) -> Result<SlotInput> {
         match self {
             Self::Ready(input) => Ok(input),

@@ -102,7 +102,7 @@ pub(super) struct Random {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) sources: Vec<Port>,
-    /// For each source.
+    /// The conversion of each source.
     pub(super) converts: Vec<Option<Convert>>,
     /// The type of its outputs.
     dtype: DataType,

@@ -68,7 +68,7 @@ pub(in crate::python) struct Link {
     busy: AtomicUsize,
     /// Reason why the server killed the worker, if it did.
     killed_for: Mutex<Option<String>>,
-    /// On which it is read.
+    /// Runtime on which it is read.
     runtime: Handle,
     /// Indicates that its end is in the log.
     is_reported: AtomicBool,
@@ -436,7 +436,7 @@ impl Link {
         self.is_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Has the worker end, once it has done what it was asked.
+    /// Asks the worker to end, once it has done what it was asked.
     pub(super) fn close(&self) {
         let _ = rustix::net::shutdown(self.wire.socket.get_ref(), rustix::net::Shutdown::Write);
     }
@@ -569,7 +569,7 @@ impl Link {
         self.step(order, |waiting| waiting.goes_on(generator, credits));
     }
 
-    /// Has a generator closed, if it has not ended.
+    /// Closes a generator, if it has not ended.
     pub(in crate::python) fn close_generator(&self, number: u64) {
         let order = Order::CloseGenerator(Numbered { number });
         self.step(order, |waiting| waiting.closes(number));

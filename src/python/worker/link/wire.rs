@@ -38,18 +38,18 @@ pub(super) struct Wire {
     /// thread for nothing each time.
     pub(super) socket: AsyncFd<UnixStream>,
     outgoing: Mutex<Pending>,
-    /// There are messages that wait.
+    /// Notified when messages wait.
     waits: Notify,
     freed: Mutex<Vec<Place>>,
-    /// Of results.
+    /// Budget of results.
     pub(super) budget: Budget,
-    /// Of what the worker is given.
+    /// Budget of what the worker is given.
     inputs: Budget,
     /// Time of the last warning that there is no more of that.
     warned: Mutex<Option<Instant>>,
     /// Graph or pipeline that the worker is of.
     of: String,
-    /// Of the memory that both sides have.
+    /// Charges of the memory that both sides have.
     charges: Mutex<HashMap<u32, Charge>>,
 }
 
@@ -133,7 +133,7 @@ impl Wire {
         }
     }
 
-    /// Has the worker report what it has freed, with which it waits for a call otherwise.
+    /// Asks the worker to report what it has freed, which otherwise waits for the next call.
     pub(super) fn nudge(&self) {
         // One that does not read what it was sent does not read more.
         if !self.outgoing.lock().wait {

@@ -77,7 +77,7 @@ struct Plain {
     ahead: bool,
     ended: bool,
     lost: bool,
-    /// By this process.
+    /// Owned by this process.
     owned: bool,
 }
 

@@ -64,7 +64,7 @@ const HEALTH: [&str; 3] = [
     "/grpc.health.v1.Health/Check",
 ];
 
-/// Those that need none, and whose answers do not end.
+/// Methods that need no right, and whose answers do not end.
 const ENDLESS: [&str; 1] = ["/grpc.health.v1.Health/Watch"];
 
 /// Sends an encoded message to a method, with headers; the answer is not looked at.

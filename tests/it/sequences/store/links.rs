@@ -12,7 +12,7 @@ use crate::support::{
     tools,
 };
 
-/// Goes on with sequences from one server to another, and behind both.
+/// Continues sequences from one server to another, and behind both.
 fn hop(servers: [Server; 2]) {
     {
         let clients = servers.each_ref().map(Client::connect);

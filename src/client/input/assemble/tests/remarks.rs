@@ -307,7 +307,7 @@ fn what_images_lose_is_reported_once() {
     );
 }
 
-/// As the server decodes them: it neither scales 16 bits nor has room for transparency in three channels.
+/// Images as the server decodes them: it neither scales 16 bits nor has room for transparency in three channels.
 #[test]
 fn what_the_server_changes_of_encoded_images_is_reported() {
     let png = |image: image::DynamicImage, name: &str| {
