@@ -121,15 +121,15 @@ impl Served {
         side: Side,
     ) -> Task<()> {
         let gate = Gate::open(Arc::clone(&self.engine));
-        let intake = BodyLimits::of(&self.settings);
+        let limits = BodyLimits::of(&self.settings);
         let service = match side {
-            Side::Grpc => Service::Grpc(grpc::service(gate, intake).0),
+            Side::Grpc => Service::Grpc(grpc::service(gate, limits).0),
             Side::Rest => {
                 let metrics = Arc::clone(&self.metrics);
                 Service::Rest(Rest::new(
                     HttpPort::Rest,
                     gate,
-                    intake,
+                    limits,
                     &self.settings,
                     metrics,
                     Some(Arc::default()),

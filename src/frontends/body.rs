@@ -83,13 +83,13 @@ impl BodyLimits {
 ///
 /// Fails if the body is above the limit as sent or as expanded, stops coming, comes too slowly, or
 /// is encoded in another way, or if the budget has no room for it.
-pub(super) async fn read<B>(parts: &Parts, body: B, intake: &BodyLimits) -> Result<Bytes>
+pub(super) async fn read<B>(parts: &Parts, body: B, limits: &BodyLimits) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
 {
-    let limit = intake.message_size;
-    let body = receive(parts, body, intake).await?.finish()?;
+    let limit = limits.message_size;
+    let body = receive(parts, body, limits).await?.finish()?;
     match parts
         .headers
         .get(header::CONTENT_ENCODING)
@@ -97,7 +97,7 @@ where
     {
         None => Ok(body),
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => Ok(body),
-        Some(coding) if is_gzip(coding) => expand(body, Coding::Gzip, limit, &intake.budget).await,
+        Some(coding) if is_gzip(coding) => expand(body, Coding::Gzip, limit, &limits.budget).await,
         Some(other) => Err(Error::invalid(format!(
             "Content-Encoding {} is not supported; send gzip or no encoding",
             String::from_utf8_lossy(other)
@@ -106,20 +106,20 @@ where
 }
 
 /// Receives all of a body as it is sent.
-async fn receive<B>(parts: &Parts, body: B, intake: &BodyLimits) -> Result<Gather>
+async fn receive<B>(parts: &Parts, body: B, limits: &BodyLimits) -> Result<Gather>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
 {
-    let limit = intake.message_size;
+    let limit = limits.message_size;
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large(limit));
     }
     let expected = body.size_hint().exact().unwrap_or_default();
     let expected = usize::try_from(expected).unwrap_or_default();
-    intake.budget.fits(expected)?;
-    let mut gather = Gather::new(intake.budget.charge(CALL)?, expected);
-    let mut body = std::pin::pin!(RateLimitedBody::new(body, intake, &parts.extensions));
+    limits.budget.fits(expected)?;
+    let mut gather = Gather::new(limits.budget.charge(CALL)?, expected);
+    let mut body = std::pin::pin!(RateLimitedBody::new(body, limits, &parts.extensions));
     while let Some(frame) = body.frame().await {
         // Nobody waits for the rest of one that stopped or broke off.
         let frame = frame.map_err(Error::leaving_body)?;
@@ -155,11 +155,11 @@ pub(super) struct RateLimitedBody<B> {
 
 impl<B> RateLimitedBody<B> {
     /// Takes the body of a request with these extensions.
-    pub(super) fn new(body: B, intake: &BodyLimits, extensions: &Extensions) -> Self {
+    pub(super) fn new(body: B, limits: &BodyLimits, extensions: &Extensions) -> Self {
         Self {
             body,
-            pause: intake.pause.min(MAX_PAUSE),
-            rate: intake.rate,
+            pause: limits.pause.min(MAX_PAUSE),
+            rate: limits.rate,
             received: 0,
             since: None,
             waiting: None,
@@ -294,7 +294,7 @@ mod tests {
     use crate::{budget::Budget, error::ErrorKind};
 
     /// Takes 100 bytes, and waits for five seconds.
-    fn intake(rate: u64) -> BodyLimits {
+    fn limits(rate: u64) -> BodyLimits {
         BodyLimits {
             message_size: 100,
             pause: Duration::from_secs(5),
@@ -321,21 +321,21 @@ mod tests {
     #[tokio::test]
     async fn bodies_above_the_limit_are_refused_as_sent_and_as_expanded() {
         let small = Full::from(gzip(&[b'a'; 100]));
-        let body = read(&parts(Some("gzip")), small, &intake(0)).await;
+        let body = read(&parts(Some("gzip")), small, &limits(0)).await;
         assert_eq!(body.unwrap(), [b'a'; 100][..]);
         for (name, body) in [
             ("GZIP", gzip(b"same")),
             ("x-gzip", gzip(b"same")),
             ("Identity", b"same".to_vec()),
         ] {
-            let body = read(&parts(Some(name)), Full::from(body), &intake(0)).await;
+            let body = read(&parts(Some(name)), Full::from(body), &limits(0)).await;
             assert_eq!(body.unwrap(), "same", "{name}");
         }
         for (parts, body) in [
             (parts(Some("gzip")), gzip(&[b'a'; 101])),
             (parts(None), vec![b'a'; 101]),
         ] {
-            let error = read(&parts, Full::from(body), &intake(0))
+            let error = read(&parts, Full::from(body), &limits(0))
                 .await
                 .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TooLarge);
@@ -346,11 +346,11 @@ mod tests {
     async fn broken_gzip_and_other_encodings_are_refused() {
         let mut cut = gzip(&[b'a'; 1000]);
         cut.truncate(10);
-        let error = read(&parts(Some("gzip")), Full::from(cut), &intake(0))
+        let error = read(&parts(Some("gzip")), Full::from(cut), &limits(0))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let error = read(&parts(Some("br")), Full::from("x"), &intake(0))
+        let error = read(&parts(Some("br")), Full::from("x"), &limits(0))
             .await
             .unwrap_err();
         insta::assert_snapshot!(error, @"Content-Encoding br is not supported; send gzip or no encoding");
@@ -358,75 +358,75 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_are_bounded_for_as_long_as_they_are_used() {
-        let intake = BodyLimits {
+        let limits = BodyLimits {
             message_size: 1 << 20,
-            ..intake(0)
+            ..limits(0)
         };
         let half = || Full::from(vec![0; 600_000]);
-        let first = read(&parts(None), half(), &intake).await.unwrap();
-        let refused = read(&parts(None), half(), &intake).await.unwrap_err();
+        let first = read(&parts(None), half(), &limits).await.unwrap();
+        let refused = read(&parts(None), half(), &limits).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         insta::assert_snapshot!(refused, @"Server is overloaded - requests and answers in flight: the most bytes allowed are 1048576, see --max-bytes-in-flight; try again later");
         // What is expanded counts as well, a mebibyte at a time, for which there is never room here.
         let bomb = Full::from(gzip(&[0; 600_000]));
-        let refused = read(&parts(Some("gzip")), bomb, &intake).await.unwrap_err();
+        let refused = read(&parts(Some("gzip")), bomb, &limits).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge);
         let slice = first.slice(10..20);
         drop(first);
         assert!(
-            read(&parts(None), half(), &intake).await.is_err(),
+            read(&parts(None), half(), &limits).await.is_err(),
             "a slice keeps it"
         );
         drop(slice);
-        assert!(read(&parts(None), half(), &intake).await.is_ok());
+        assert!(read(&parts(None), half(), &limits).await.is_ok());
     }
 
     #[tokio::test]
     async fn what_is_no_inference_has_a_bound_of_its_own() {
-        assert_eq!(intake(0).of_query().message_size, 100);
-        let intake = BodyLimits {
+        assert_eq!(limits(0).of_query().message_size, 100);
+        let limits = BodyLimits {
             message_size: usize::MAX,
             budget: Budget::default(),
-            ..intake(0)
+            ..limits(0)
         };
         let large = Full::from(vec![b' '; MAX_QUERY + 1]);
-        let error = read(&parts(None), large, &intake.of_query()).await;
+        let error = read(&parts(None), large, &limits.of_query()).await;
         insta::assert_snapshot!(error.unwrap_err(), @"request body is larger than 4194304 bytes, the maximum of requests other than inference");
         let most = Full::from(vec![b' '; MAX_QUERY]);
-        assert!(read(&parts(None), most, &intake.of_query()).await.is_ok());
+        assert!(read(&parts(None), most, &limits.of_query()).await.is_ok());
     }
 
     #[tokio::test]
     async fn only_the_error_of_a_body_that_is_not_whole_ends_its_connection() {
-        let broken = read(&parts(Some("gzip")), Full::from("x"), &intake(0)).await;
+        let broken = read(&parts(Some("gzip")), Full::from("x"), &limits(0)).await;
         assert!(!broken.unwrap_err().leaves_body());
-        let large = read(&parts(None), Full::from(vec![0; 101]), &intake(0)).await;
+        let large = read(&parts(None), Full::from(vec![0; 101]), &limits(0)).await;
         assert!(
             !large.unwrap_err().leaves_body(),
             "it may be read to its end"
         );
         let lost = Err(std::io::Error::other("lost"));
         let lost = StreamBody::new(futures::stream::iter([lost]));
-        let lost = read(&parts(None), lost, &intake(0)).await;
+        let lost = read(&parts(None), lost, &limits(0)).await;
         assert!(lost.unwrap_err().leaves_body());
     }
 
     #[tokio::test]
     async fn a_pause_may_be_as_long_as_a_flag_can_say() {
-        let intake = BodyLimits {
+        let limits = BodyLimits {
             pause: Duration::from_secs(u64::MAX),
-            ..intake(1)
+            ..limits(1)
         };
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
         let parts = parts(None);
-        let body = Box::pin(read(&parts, stuck, &intake));
+        let body = Box::pin(read(&parts, stuck, &limits));
         assert!(body.now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sender_that_stops_is_given_up() {
         let stuck = StreamBody::new(futures::stream::pending::<Result<_, std::io::Error>>());
-        let error = read(&parts(None), stuck, &intake(1)).await.unwrap_err();
+        let error = read(&parts(None), stuck, &limits(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
         assert!(error.leaves_body());
         insta::assert_snapshot!(error, @"request body stopped coming for 5 s; see --read-timeout-seconds");
@@ -441,10 +441,10 @@ mod tests {
             StreamBody::new(Box::pin(drops.throttle(Duration::from_secs(4))))
         };
         assert_eq!(
-            read(&parts(None), drops(), &intake(0)).await.unwrap().len(),
+            read(&parts(None), drops(), &limits(0)).await.unwrap().len(),
             90
         );
-        let error = read(&parts(None), drops(), &intake(1)).await.unwrap_err();
+        let error = read(&parts(None), drops(), &limits(1)).await.unwrap_err();
         insta::assert_snapshot!(error, @"request body comes too slowly: 2 bytes in 7 s; see --min-receive-rate");
     }
 
@@ -452,7 +452,7 @@ mod tests {
     async fn pieces_are_put_together() {
         let pieces = ["ab", "", "cd", "e"].map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
         let body = Body::from_stream(futures::stream::iter(pieces));
-        let whole = read(&parts(None), body, &intake(0)).await.unwrap();
+        let whole = read(&parts(None), body, &limits(0)).await.unwrap();
         assert_eq!(whole, "abcde");
     }
 }

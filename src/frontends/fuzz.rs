@@ -82,13 +82,13 @@ pub(crate) fn messages(data: &[u8]) {
         request.headers_mut().insert("grpc-encoding", encoding);
     }
     let budget = Budget::new(BUDGET);
-    let intake = BodyLimits {
+    let limits = BodyLimits {
         message_size: MAX_MESSAGE,
         pause: Duration::from_secs(5),
         rate: 0,
         budget: budget.clone(),
     };
-    let mut reader = Reader::new(request, &intake).expect("the budget has room");
+    let mut reader = Reader::new(request, &limits).expect("the budget has room");
     let mut rest = wire;
     let end = loop {
         // A large one waits for the one before it, which is gone by then.

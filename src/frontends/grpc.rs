@@ -59,7 +59,7 @@ const TENSORFLOW_SERVING: &str = "/tensorflow.serving.";
 /// # Panics
 ///
 /// Never: the descriptors are those that this crate was compiled with.
-pub fn service(gate: Arc<Gate>, intake: BodyLimits) -> (GrpcService, HealthService) {
+pub fn service(gate: Arc<Gate>, limits: BodyLimits) -> (GrpcService, HealthService) {
     let (reporter, health) = tonic_health::server::health_reporter();
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -78,7 +78,7 @@ pub fn service(gate: Arc<Gate>, intake: BodyLimits) -> (GrpcService, HealthServi
         gate,
         caller: None,
         others,
-        intake,
+        limits,
         line: Line::default(),
     };
     (service, HealthService(reporter))
@@ -124,7 +124,7 @@ pub struct GrpcService {
     /// Sender of the calls of the connection, if anyone asks.
     caller: Option<Arc<Caller>>,
     others: Routes,
-    intake: BodyLimits,
+    limits: BodyLimits,
     /// The calls of the connection.
     line: Line,
 }
@@ -146,7 +146,7 @@ impl GrpcService {
 
     /// Returns what the bytes of all connections are charged to.
     pub fn budget(&self) -> &Budget {
-        &self.intake.budget
+        &self.limits.budget
     }
 
     /// Answers a call of the connection.
@@ -206,16 +206,16 @@ impl GrpcService {
             return self.unary::<Predict>(engine, request);
         }
         if path == stream::PATH {
-            let intake = engine.intake(&self.intake);
-            return now(stream::call(engine, &intake, request).map(GrpcBody::Right));
+            let limits = engine.body_limits(&self.limits);
+            return now(stream::call(engine, &limits, request).map(GrpcBody::Right));
         }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
             let method = method.to_owned();
-            let intake = engine.intake(&self.intake);
-            kserve::answer(engine, &method, intake, request)
+            let limits = engine.body_limits(&self.limits);
+            kserve::answer(engine, &method, limits, request)
         } else if path.starts_with(TENSORFLOW_SERVING) {
-            let intake = engine.intake(&self.intake);
-            tfs::answer(engine, intake, request)
+            let limits = engine.body_limits(&self.limits);
+            tfs::answer(engine, limits, request)
         } else {
             return self.other(&engine, request);
         };
@@ -227,10 +227,10 @@ impl GrpcService {
 
     /// Answers an inference.
     fn unary<C: Unary>(&self, engine: Access, request: Request<Received>) -> Answer {
-        let intake = engine.intake(&self.intake);
+        let limits = engine.body_limits(&self.limits);
         // Here, since this is called for one request after the other.
         let arrival = self.line.arrive();
-        let call = unary::call::<C>(engine, intake, request, Arc::clone(&arrival));
+        let call = unary::call::<C>(engine, limits, request, Arc::clone(&arrival));
         let call = call.map(|answer| unary::response(answer).map(GrpcBody::Left));
         Box::pin(ListedCall { call, arrival })
     }
@@ -239,8 +239,8 @@ impl GrpcService {
     /// ends; a check of health is never refused for want of room.
     fn other(&self, engine: &Access, request: Request<Received>) -> Answer {
         let (parts, body) = request.into_parts();
-        let intake = engine.intake(&self.intake);
-        let budget = &intake.budget;
+        let limits = engine.body_limits(&self.limits);
+        let budget = &limits.budget;
         let is_check = parts.uri.path() == CHECK;
         let held = match is_check {
             true => Ok((budget.take(CALL), None)),
@@ -254,7 +254,7 @@ impl GrpcService {
             Err(error) => return now(Status::from(error).into_http().map(GrpcBody::Left)),
         };
         let body = if parts.uri.path().starts_with(HEALTH) {
-            let body = RateLimitedBody::new(body, &intake, &parts.extensions);
+            let body = RateLimitedBody::new(body, &limits, &parts.extensions);
             let body = body.map_err(Status::from);
             match is_check {
                 true => {
@@ -263,10 +263,10 @@ impl GrpcService {
                 false => tonic::body::Body::new(body),
             }
         } else {
-            let mut intake = intake;
-            intake.message_size = MAX_QUESTION;
+            let mut limits = limits;
+            limits.message_size = MAX_QUESTION;
             let request = Request::from_parts(parts.clone(), body);
-            match Reader::new(request, &intake) {
+            match Reader::new(request, &limits) {
                 Ok(reader) => questions(reader, engine.client().cloned()),
                 Err(status) => return now(status.into_http().map(GrpcBody::Left)),
             }

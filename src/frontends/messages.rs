@@ -53,7 +53,7 @@ pub(super) struct Reader<B = Received> {
     body: RateLimitedBody<B>,
     /// Additions to the request on its way.
     extensions: Extensions,
-    intake: BodyLimits,
+    limits: BodyLimits,
     /// Received bytes that were not parsed yet.
     rest: Bytes,
     /// Size of the piece that they are the end of.
@@ -82,12 +82,12 @@ where
     /// # Errors
     ///
     /// Fails if the budget has nothing left.
-    pub(super) fn new(request: Request<B>, intake: &BodyLimits) -> Result<Self, Status> {
-        let charge = intake.budget.charge(CALL);
+    pub(super) fn new(request: Request<B>, limits: &BodyLimits) -> Result<Self, Status> {
+        let charge = limits.budget.charge(CALL);
         let (mut parts, body) = request.into_parts();
         Ok(Self {
-            body: RateLimitedBody::new(body, intake, &parts.extensions),
-            intake: intake.clone(),
+            body: RateLimitedBody::new(body, limits, &parts.extensions),
+            limits: limits.clone(),
             rest: Bytes::new(),
             piece: 0,
             encoding: parts.headers.remove(&ENCODING),
@@ -151,17 +151,17 @@ where
             }
         };
         let length = self.rest.get_u32() as usize;
-        let limit = self.intake.message_size;
+        let limit = self.limits.message_size;
         if length > limit {
             return Err(too_large("decoded", length, limit));
         }
-        self.intake.budget.fits(length)?;
+        self.limits.budget.fits(length)?;
         Ok((coding, length))
     }
 
     /// Reads the message behind its head.
     async fn contents(&mut self, coding: Option<Coding>, length: usize) -> Result<Bytes, Status> {
-        let mut charge = self.intake.budget.charge(OVERHEAD)?;
+        let mut charge = self.limits.budget.charge(OVERHEAD)?;
         let bytes = if (1..=self.rest.len()).contains(&length) {
             // Most have come in one piece, which is not copied.
             charge.add(length)?;
@@ -172,8 +172,8 @@ where
         let Some(coding) = coding else {
             return Ok(bytes);
         };
-        let intake = &self.intake;
-        Ok(expand(bytes, coding, intake.message_size, &intake.budget).await?)
+        let limits = &self.limits;
+        Ok(expand(bytes, coding, limits.message_size, &limits.budget).await?)
     }
 
     /// Puts a message together as it comes.
@@ -366,13 +366,13 @@ mod tests {
             let encoding = encoding.parse().unwrap();
             request.headers_mut().insert("grpc-encoding", encoding);
         }
-        let intake = BodyLimits {
+        let limits = BodyLimits {
             message_size: 1 << 26,
             pause: Duration::from_secs(5),
             rate,
             budget: Budget::default(),
         };
-        Reader::new(request, &intake).unwrap()
+        Reader::new(request, &limits).unwrap()
     }
 
     /// Reads all messages of a body that comes in these pieces, and what ends them.

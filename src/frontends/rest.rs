@@ -67,15 +67,15 @@ impl Rest {
     pub fn new(
         port: HttpPort,
         gate: Arc<Gate>,
-        intake: BodyLimits,
+        body_limits: BodyLimits,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
         history: Option<Arc<History>>,
     ) -> Self {
-        let budget = intake.budget.clone();
+        let budget = body_limits.budget.clone();
         let shared = RestShared {
             gate: Arc::clone(&gate),
-            intake,
+            body_limits,
             metrics,
         };
         Self {
@@ -283,7 +283,7 @@ async fn metrics_page(context: RestContext, headers: HeaderMap) -> impl IntoResp
     let format = PageFormat::asked(accept.and_then(|accept| accept.to_str().ok()));
     let levels = ServerLevels {
         pending: context.engine.requests_pending(),
-        bytes: context.intake.budget.charged(),
+        bytes: context.body_limits.budget.charged(),
     };
     let (status, format, text) = match context.metrics.page_as(format, levels) {
         Some(page) => (StatusCode::OK, format, page),

@@ -123,14 +123,14 @@ pub(super) const MAX_QUERY_WEIGHT: usize = 24;
 /// Answers an inference.
 pub(super) fn call<C: Unary>(
     engine: Access,
-    intake: BodyLimits,
+    limits: BodyLimits,
     request: Request<Received>,
     arrival: Arc<Arrival>,
 ) -> impl Future<Output = Result<UnaryBody, Status>> + Send {
     let limit = deadline::of_headers(request.headers());
     let key = IdempotencyKey::of(request.headers());
     let priority = priority::of_headers(request.headers());
-    let reader = Reader::new(request, &intake);
+    let reader = Reader::new(request, &limits);
     let answer = async move {
         let mut reader = reader?;
         let message = reader.only(C::PATH).await?;
@@ -138,7 +138,7 @@ pub(super) fn call<C: Unary>(
         arrival.received();
         let size = message.len();
         let weight = C::KIND.weight(&message);
-        let decoded = intake.budget.charge(weight)?;
+        let decoded = limits.budget.charge(weight)?;
         // Raw contents are not looked at here; typed ones are read value by value.
         let decode = move || C::Request::decode(message);
         let request = task::sized("decode", size.max(weight) / RAW_SPEED, decode)
@@ -147,7 +147,7 @@ pub(super) fn call<C: Unary>(
             .map_err(|error| Status::internal(error.to_string()))?;
         let seen = access::seen(&extensions, C::model(&request));
         let effort = size / RAW_SPEED;
-        let budget = &intake.budget;
+        let budget = &limits.budget;
         let context = CallContext {
             arrival,
             key,
@@ -156,7 +156,7 @@ pub(super) fn call<C: Unary>(
         };
         let mut answer = C::run(&engine, request, decoded, effort, context, budget).await?;
         seen.version(|| C::version(&answer));
-        let limit = intake.message_size;
+        let limit = limits.message_size;
         let large = C::take_large(&mut answer);
         let size = C::size(&answer);
         task::sized("encode", size / RAW_SPEED, move || {
@@ -169,7 +169,7 @@ pub(super) fn call<C: Unary>(
 
 /// Answers a call whose message is small, and whose answer is known at once.
 pub(super) async fn query<Q, A>(
-    intake: BodyLimits,
+    limits: BodyLimits,
     request: Request<Received>,
     answer: impl FnOnce(Q) -> error::Result<A>,
 ) -> Response<UnaryBody>
@@ -179,9 +179,9 @@ where
 {
     let limit = deadline::of_headers(request.headers());
     let uri = request.uri().clone();
-    let intake = intake.of_query();
+    let limits = limits.of_query();
     let answer = async {
-        let mut reader = Reader::new(request, &intake)?;
+        let mut reader = Reader::new(request, &limits)?;
         let message = reader.only(uri.path()).await?;
         let (mut charge, _) = reader.into_parts();
         charge.add(message.len() * MAX_QUERY_WEIGHT)?;
@@ -193,15 +193,15 @@ where
 
 /// Reads the message of a call that is refused whatever it says; `None` if it is no such message, too large, or not
 /// sent in time.
-pub(super) async fn refused_message<Q>(intake: BodyLimits, request: Request<Received>) -> Option<Q>
+pub(super) async fn refused_message<Q>(limits: BodyLimits, request: Request<Received>) -> Option<Q>
 where
     Q: Message + Default,
 {
     let limit = deadline::of_headers(request.headers());
-    let intake = intake.with_message_size(intake.message_size.min(MAX_REFUSED));
+    let limits = limits.with_message_size(limits.message_size.min(MAX_REFUSED));
     let message = async {
         let uri = request.uri().clone();
-        let mut reader = Reader::new(request, &intake)?;
+        let mut reader = Reader::new(request, &limits)?;
         let message = reader.only(uri.path()).await?;
         Q::decode(message).map_err(|error| Status::internal(error.to_string()))
     };

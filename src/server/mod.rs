@@ -209,7 +209,7 @@ pub async fn serve(
     }
     let mut reloader = Reloader::new(engine.clone(), config.source, Arc::clone(&metrics));
     reloader.read().await?;
-    let intake = BodyLimits::of(settings);
+    let body_limits = BodyLimits::of(settings);
     let message_size = channel::message_size(
         &settings.grpc_channel_arguments,
         flags.max_message_size.get(),
@@ -230,7 +230,7 @@ pub async fn serve(
         settings.client_limits.clone(),
     );
     let (grpc, mut health) =
-        frontends::grpc::service(gate.clone(), intake.with_message_size(message_size));
+        frontends::grpc::service(gate.clone(), body_limits.with_message_size(message_size));
     health.set(false).await;
     let _certificates = listeners.tls.clone().map(|tls| {
         metrics.show_file_reloads("tls", Arc::clone(tls.reloads()));
@@ -238,7 +238,7 @@ pub async fn serve(
         engine.reload_with(Arc::clone(&tls) as Arc<dyn ReloadPart>);
         Task::spawn(tls.watch(interval, Arc::clone(&metrics)))
     });
-    let (shared, counted) = (intake.clone(), Arc::clone(&metrics));
+    let (shared, counted) = (body_limits.clone(), Arc::clone(&metrics));
     let _history = history.clone().map(|history| {
         let following = history.follow(gate.own(), settings.budget.clone());
         Task::spawn(following)
@@ -246,7 +246,7 @@ pub async fn serve(
     let rest = Rest::new(
         HttpPort::Rest,
         gate.clone(),
-        intake,
+        body_limits,
         settings,
         metrics,
         history.clone(),

@@ -110,10 +110,10 @@ impl Access {
     }
 
     /// Returns bounds of bodies that count for the client as well.
-    pub(in crate::frontends) fn intake(&self, intake: &BodyLimits) -> BodyLimits {
+    pub(in crate::frontends) fn body_limits(&self, limits: &BodyLimits) -> BodyLimits {
         match self.client().and_then(|client| client.budget()) {
-            None => intake.clone(),
-            Some(budget) => intake.with_budget(budget),
+            None => limits.clone(),
+            Some(budget) => limits.with_budget(budget),
         }
     }
 

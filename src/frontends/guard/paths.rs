@@ -30,14 +30,14 @@ use crate::{
 #[derive(Clone)]
 pub(in crate::frontends) struct RestShared {
     pub(in crate::frontends) gate: Arc<Gate>,
-    pub(in crate::frontends) intake: BodyLimits,
+    pub(in crate::frontends) body_limits: BodyLimits,
     pub(in crate::frontends) metrics: Arc<Metrics>,
 }
 
 /// Context of a handler: the engine as the sender of the request sees it, bounds, and figures.
 pub(crate) struct RestContext {
     pub(in crate::frontends) engine: Access,
-    pub(in crate::frontends) intake: BodyLimits,
+    pub(in crate::frontends) body_limits: BodyLimits,
     pub(in crate::frontends) metrics: Arc<Metrics>,
 }
 
@@ -50,7 +50,7 @@ impl FromRequestParts<RestShared> for RestContext {
         // A path whose rule was not asked has no access.
         let engine = engine.ok_or_else(|| Error::internal("Internal error"))?;
         Ok(Self {
-            intake: engine.intake(&shared.intake),
+            body_limits: engine.body_limits(&shared.body_limits),
             engine,
             metrics: Arc::clone(&shared.metrics),
         })

@@ -135,7 +135,7 @@ struct RepositoryModelRequest {
 fn answer_unserved(
     engine: Access,
     method: &str,
-    intake: BodyLimits,
+    limits: BodyLimits,
     request: Request<Received>,
 ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
     if CUDA_CALLS.contains(&method) {
@@ -149,7 +149,7 @@ fn answer_unserved(
         return Some(Box::pin(ready(answer())));
     }
     Some(Box::pin(async move {
-        let message = unary::refused_message(intake, request).await;
+        let message = unary::refused_message(limits, request).await;
         let named = message.filter(|it: &RepositoryModelRequest| !it.model_name.is_empty());
         if let Some(RepositoryModelRequest { model_name }) = named {
             engine.about(&model_name);
@@ -162,46 +162,46 @@ fn answer_unserved(
 pub(in crate::frontends) fn answer(
     engine: Access,
     method: &str,
-    intake: BodyLimits,
+    limits: BodyLimits,
     request: Request<Received>,
 ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
     Some(match method {
-        "ServerLive" => Box::pin(query(intake, request, |_: ServerLiveRequest| {
+        "ServerLive" => Box::pin(query(limits, request, |_: ServerLiveRequest| {
             Ok(ServerLiveResponse { live: true })
         })),
-        "ServerReady" => Box::pin(query(intake, request, move |_: ServerReadyRequest| {
+        "ServerReady" => Box::pin(query(limits, request, move |_: ServerReadyRequest| {
             let ready = engine.ready();
             Ok(ServerReadyResponse { ready })
         })),
-        "ServerMetadata" => Box::pin(query(intake, request, move |_: ServerMetadataRequest| {
+        "ServerMetadata" => Box::pin(query(limits, request, move |_: ServerMetadataRequest| {
             Ok(super::server_metadata(&engine))
         })),
-        "ModelReady" => Box::pin(query(intake, request, move |it| model_ready(&engine, &it))),
-        "ModelMetadata" => Box::pin(query(intake, request, move |it| metadata(&engine, &it))),
-        "ModelConfig" => Box::pin(query(intake, request, move |it| config(&engine, &it))),
-        "ModelStatistics" => Box::pin(query(intake, request, move |it| {
+        "ModelReady" => Box::pin(query(limits, request, move |it| model_ready(&engine, &it))),
+        "ModelMetadata" => Box::pin(query(limits, request, move |it| metadata(&engine, &it))),
+        "ModelConfig" => Box::pin(query(limits, request, move |it| config(&engine, &it))),
+        "ModelStatistics" => Box::pin(query(limits, request, move |it| {
             model_statistics(&engine, &it)
         })),
-        "RepositoryIndex" => Box::pin(query(intake, request, move |it: RepositoryIndexRequest| {
+        "RepositoryIndex" => Box::pin(query(limits, request, move |it: RepositoryIndexRequest| {
             let models = kserve::repository_index(&engine, it.ready);
             Ok(RepositoryIndexResponse { models })
         })),
         "SystemSharedMemoryStatus" => Box::pin(query(
-            intake,
+            limits,
             request,
             move |it: SystemSharedMemoryStatusRequest| shared_memory::status(&engine, &it.name),
         )),
-        "SystemSharedMemoryRegister" => Box::pin(query(intake, request, move |it| {
+        "SystemSharedMemoryRegister" => Box::pin(query(limits, request, move |it| {
             shared_memory::register(&engine, &it)
         })),
         "SystemSharedMemoryUnregister" => Box::pin(query(
-            intake,
+            limits,
             request,
             move |it: SystemSharedMemoryUnregisterRequest| {
                 Ok(shared_memory::unregister(&engine, &it.name))
             },
         )),
-        _ => return answer_unserved(engine, method, intake, request),
+        _ => return answer_unserved(engine, method, limits, request),
     })
 }
 

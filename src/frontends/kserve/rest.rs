@@ -87,7 +87,7 @@ pub(crate) async fn repository_index(context: RestContext, request: Request) -> 
         ready: bool,
     }
     let (parts, incoming) = request.into_parts();
-    let body = body::read(&parts, incoming, &context.intake.of_query()).await?;
+    let body = body::read(&parts, incoming, &context.body_limits.of_query()).await?;
     let filter: Filter = serde_json::from_slice(&body).unwrap_or_default();
     reply::serialized(&kserve::repository_index(&context.engine, filter.ready))
 }
@@ -148,7 +148,7 @@ pub(crate) async fn infer(
     let version = names.version(&context.engine)?;
     // A request that is refused before its target is looked up counts as a failed one all the same.
     let refused = |_: &Error| context.engine.refused(&names.model, version, ORIGIN);
-    let body = body::read(&parts, incoming, &context.intake)
+    let body = body::read(&parts, incoming, &context.body_limits)
         .await
         .inspect_err(refused)?;
     let received = Instant::now();
@@ -157,7 +157,7 @@ pub(crate) async fn infer(
     let json_length = parts.headers.get(json::JSON_LENGTH);
     let json_length = json_length.map(|length| length.as_bytes().to_vec());
     let json_bytes = json::length(&body, json_length.as_deref());
-    let budget = &context.intake.budget;
+    let budget = &context.body_limits.budget;
     let decoded = budget
         .charge(weight::of_json(&body[..json_bytes]))
         .inspect_err(refused)?;

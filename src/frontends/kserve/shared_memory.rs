@@ -113,7 +113,7 @@ pub(crate) async fn post_register(
     context.engine.about(&name);
     let memory = context.engine.shared_memory()?;
     let (parts, incoming) = request.into_parts();
-    let body = body::read(&parts, incoming, &context.intake.of_query()).await?;
+    let body = body::read(&parts, incoming, &context.body_limits.of_query()).await?;
     let region: Region = serde_json::from_slice(&body).map_err(|error| {
         Error::invalid(format!(
             "failed to register shared memory region '{name}': invalid args - expected JSON with key, offset, \

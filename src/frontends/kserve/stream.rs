@@ -69,12 +69,12 @@ const LARGE: usize = 1 << 20;
 /// Answers a call.
 pub(in crate::frontends) fn call(
     engine: Access,
-    intake: &BodyLimits,
+    limits: &BodyLimits,
     request: Request<Received>,
 ) -> Response<tonic::body::Body> {
     let limit = deadline::of_headers(request.headers());
     let priority = priority::of_headers(request.headers());
-    let messages = match Reader::new(request, intake) {
+    let messages = match Reader::new(request, limits) {
         Ok(messages) => messages,
         Err(status) => return status.into_http(),
     };
@@ -83,14 +83,14 @@ pub(in crate::frontends) fn call(
         phase: Phase::Opening(Box::pin(open(
             engine,
             messages,
-            intake.budget.clone(),
+            limits.budget.clone(),
             priority,
             course.clone(),
         ))),
         outcome: Some(Status::new(Code::Ok, "")),
         framing: None,
-        message_size: intake.message_size,
-        budget: intake.budget.clone(),
+        message_size: limits.message_size,
+        budget: limits.budget.clone(),
         deadline: limit.map(|limit| (limit, Box::pin(tokio::time::sleep(limit)))),
         change: Box::pin(reaches(course.clone(), Course::Draining)),
         course,

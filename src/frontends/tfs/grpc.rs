@@ -98,14 +98,14 @@ impl Unary for Predict {
 /// Answers any other call of the two services; `None` if there is no such method.
 pub(in crate::frontends) fn answer(
     engine: Access,
-    intake: BodyLimits,
+    limits: BodyLimits,
     request: Request<Received>,
 ) -> Option<BoxFuture<'static, Response<UnaryBody>>> {
     Some(match request.uri().path() {
-        METADATA => Box::pin(query(intake, request, move |it| metadata(&engine, it))),
-        STATUS => Box::pin(query(intake, request, move |it| status(&engine, it))),
+        METADATA => Box::pin(query(limits, request, move |it| metadata(&engine, it))),
+        STATUS => Box::pin(query(limits, request, move |it| status(&engine, it))),
         // Good and without effect, as start scripts that send it expect.
-        RELOAD => Box::pin(query(intake, request, |(): ()| {
+        RELOAD => Box::pin(query(limits, request, |(): ()| {
             Ok(ReloadConfigResponse::default())
         })),
         path => {

@@ -99,7 +99,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
     let seen = access::seen(&parts.extensions, Some(&names.model));
     context.engine.runs(&names.model)?;
     let key = IdempotencyKey::of(&parts.headers);
-    let body = body::read(&parts, incoming, &context.intake)
+    let body = body::read(&parts, incoming, &context.body_limits)
         .await
         .inspect_err(|_| (context.engine).refused(&names.model, names.version, ORIGIN))?;
     // Before the body is looked at, as clients of this protocol expect.
@@ -108,7 +108,7 @@ async fn predict(context: &RestContext, names: &Names, request: Request) -> Resu
         .find(&names.model, names.version, ORIGIN)
         .await?;
     let length = body.len();
-    let budget = &context.intake.budget;
+    let budget = &context.body_limits.budget;
     let decoded = budget.charge(weight::of_json(&body))?;
     let of_values = budget.clone();
     let decode = move || {
@@ -220,7 +220,7 @@ async fn sequence(
     let seen = access::seen(&parts.extensions, Some(&names.model));
     let (engine, model) = (&context.engine, &names.model);
     if parts.method == Method::PUT {
-        let file = body::read(&parts, incoming, &context.intake).await?;
+        let file = body::read(&parts, incoming, &context.body_limits).await?;
         let restored = engine.restore_sequence(model, names.version, id, file);
         let version = restored.await?;
         seen.version(|| Some(version));
@@ -231,7 +231,7 @@ async fn sequence(
         seen.version(|| Some(version));
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let budget = &context.intake.budget;
+    let budget = &context.body_limits.budget;
     let saved = engine.save_sequence(model, names.version, id, budget);
     let (file, version) = saved.await?;
     seen.version(|| Some(version));

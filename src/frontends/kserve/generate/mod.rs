@@ -56,7 +56,7 @@ pub(crate) async fn generate(
             headers: Vec::new(),
         })
     };
-    let (headers, budget) = (&call.headers, &context.intake.budget);
+    let (headers, budget) = (&call.headers, &context.body_limits.budget);
     let answer = reply::written(headers, budget, bytes, memory, write).await?;
     target.written();
     Ok(answer)
@@ -69,7 +69,7 @@ pub(crate) async fn generate_stream(
     request: Request,
 ) -> Result<Response> {
     let mut call = GenerateCall::read(&context, names, request).await?;
-    let (engine, budget) = (&context.engine, &context.intake.budget);
+    let (engine, budget) = (&context.engine, &context.body_limits.budget);
     let Servable::Graph(graph) = engine.runnable(&call.name)? else {
         let (target, response, id) = call.infer(&context).await?;
         let event = events::of_response(budget, response, id).await?;
@@ -164,7 +164,7 @@ impl GenerateCall {
         let seen = access::seen(&parts.extensions, Some(&names.model));
         context.engine.runs(&names.model)?;
         let version = names.version(&context.engine)?;
-        let body = body::read(&parts, incoming, &context.intake)
+        let body = body::read(&parts, incoming, &context.body_limits)
             .await
             .inspect_err(|_| context.engine.refused(&names.model, version, ORIGIN))?;
         Ok(Self {
@@ -192,7 +192,9 @@ impl GenerateCall {
         let target = context.engine.find(&self.name, self.version, ORIGIN);
         let target = target.await?.since(self.received);
         let target = target.keyed(key.text())?.unwritten();
-        let request = self.decode(target.info(), &context.intake.budget).await?;
+        let request = self
+            .decode(target.info(), &context.body_limits.budget)
+            .await?;
         let id = (!request.id.is_empty()).then(|| request.id.clone());
         let limit = deadline::of_parameters(&request.parameters);
         let others = parameters(&request);
