@@ -226,7 +226,7 @@ $(TOOLS_STAMP): $(wildcard tests/tools/*.py)
 fleet-venv:
 # Ray comes later for new versions of Python than they do.
 	@test -e $(FLEET_STAMP) || $(MAKE) --no-print-directory $(FLEET_STAMP) \
-		|| echo "SKIPPED: tests with Ray; it cannot be had for this Python"
+		|| echo "SKIPPED: tests with Ray, which cannot be installed for this Python"
 
 $(FLEET_STAMP): deploy/ray/requirements.txt
 	test -x $(FLEET)/bin/python || $(PYTHON) -m venv $(FLEET)

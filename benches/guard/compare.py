@@ -30,7 +30,7 @@ FILE = re.compile(r"^callgrind\.requests\.(\w+)\.(?!.*\b(old|log)\b)")
 
 
 class Failed(Exception):
-    """The figures cannot be had."""
+    """The figures cannot be measured."""
 
 
 def check(stored, now):

@@ -3,7 +3,7 @@
     python benches/peers/install.py FOLDER [SERVER,…]
 
 All servers, or some, and the loads. Each goes into FOLDER/NAME, and is left alone from then on until what is
-pinned changes. What cannot be had is no failure of this script: the reason goes into FOLDER/reasons.json, and
+pinned changes. What cannot be installed is no failure of this script: the reason goes into FOLDER/reasons.json, and
 from there into the tables.
 """
 
@@ -77,7 +77,7 @@ def reason(text):
 
 
 def get(name, folder):
-    """Gets one; returns why it cannot be had, or `None`."""
+    """Gets one; returns why it cannot be installed, or `None`."""
     try:
         if name not in TOOLS:
             environment(name, folder / name)
@@ -98,7 +98,7 @@ def main(folder, names):
         reasons.pop(name, None)
         if why:
             reasons[name] = why
-            print(f"{name} cannot be had: {why}", file=sys.stderr)
+            print(f"{name} cannot be installed: {why}", file=sys.stderr)
     file.write_text(json.dumps(reasons, indent=2) + "\n")
 
 

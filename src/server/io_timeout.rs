@@ -3,7 +3,7 @@
 //! HTTP/2: the preface must come soon after the connection. HTTP/1: the first request's head must
 //! be whole soon after the connection, and a later one's soon after its first byte. A connection
 //! that is idle between requests is for the [reaper](super::reaper). A client that
-//! takes nothing of what is sent to it is let go as well. A connection is not closed before
+//! takes nothing of what is sent to it is disconnected as well. A connection is not closed before
 //! its client had time to read the last answer, see [`Linger`].
 
 use std::{

@@ -127,7 +127,7 @@ def main(folder):
             flags = from_packages(folder)
             try_out(flags)
     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        sys.exit(f"OpenCV is not installed, and cannot be had otherwise: {error}")
+        sys.exit(f"OpenCV is not installed, and cannot be installed: {error}")
     lines = [re.sub(r"([\\\s'\"])", r"\\\1", flag) for flag in flags]
     (folder / "flags").write_text("\n".join(lines) + "\n")
 

@@ -4,7 +4,7 @@
 
 A program that the system has is left to it. Otherwise Debian's packages, with those that they need and the
 system lacks, are unpacked into FOLDER, and FOLDER/bin/NAME starts the program. One that
-cannot be had is named in a line, and its tests are skipped; that is no failure of this script.
+cannot be installed is named in a line, and its tests are skipped; that is no failure of this script.
 """
 
 import os
@@ -140,7 +140,7 @@ def main(folder, names):
             get(name, folder)
         except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
             reason = str(error).splitlines()[-1] if str(error) else type(error).__name__
-            print(f"SKIPPED: tests with {name}; it is not installed and cannot be had: {reason}")
+            print(f"SKIPPED: tests with {name}; it is missing and cannot be installed: {reason}")
 
 
 if __name__ == "__main__":
