@@ -79,7 +79,7 @@ impl GraphPlan {
     ///
     /// # Errors
     ///
-    /// Fails with the first one that is not.
+    /// Fails with the first name of which this is not so.
     pub fn validate_outputs(&self, wanted: &[String]) -> Result<()> {
         let outputs = &self.outputs;
         for (index, name) in wanted.iter().enumerate() {

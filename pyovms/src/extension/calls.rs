@@ -626,7 +626,7 @@ impl Calls {
         self.set(py, generator, None, raised);
     }
 
-    /// Sends the server an error for its log for which no call fails.
+    /// Sends the server an error for its log, for which no call fails.
     fn log(&self, py: Python<'_>, error: &PyErr, node: &Node, text: &str) {
         let raised = self.tools.warned(py, error, &node.space, text);
         let (node, text) = (node.name.to_string(), text.to_owned());

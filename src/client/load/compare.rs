@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(MetricDifference::of(Metric::Rate, &[], &[1.0]), None);
     }
 
-    /// A few windows, of which one is an outlier, have a quantile of 4.3 times the deviation.
+    /// Interval of a few windows, one of them an outlier: the quantile alone is 4.3 times the deviation.
     #[test]
     fn an_interval_without_a_verdict_is_uncertain_if_it_is_wide() {
         let of = |before: [f64; 3], after: [f64; 3]| {
