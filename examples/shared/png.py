@@ -18,7 +18,14 @@ def read(path):
         data = file.read()
     if not data.startswith(SIGNATURE):
         raise Unreadable(f"{path} is no PNG")
-    chunks = list(parts(data))
+    try:
+        return decoded(path, list(parts(data)))
+    except (struct.error, zlib.error, IndexError) as error:
+        raise Unreadable(f"{path} is cut short or damaged: {error}") from error
+
+
+def decoded(path, chunks):
+    """The rows in the chunks of a file."""
     width, height, depth, kind, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
     if depth != 8 or interlace or kind not in CHANNELS:
         raise Unreadable(f"{path} has {depth} bits a channel, or is interlaced")

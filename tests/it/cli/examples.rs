@@ -64,13 +64,14 @@ fn output(command: &mut Command) -> String {
     text
 }
 
-/// Runs an example in a terminal of 80 columns.
-fn in_terminal(name: &str, is_coloured: bool) -> Run {
+/// Runs an example in a terminal of some columns.
+fn in_terminal(name: &str, is_coloured: bool, columns: usize) -> Run {
     let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
     let mut command = with_ovms("python3");
     command
         .args(["-c", spawn])
         .arg(root().join("examples").join(name).join("run"))
+        .env("COLUMNS", columns.to_string())
         .env("TERM", "xterm-256color");
     if !is_coloured {
         command.env("NO_COLOR", "1");
@@ -237,7 +238,7 @@ fn the_drawings_fit_a_terminal() {
     for name in ALL {
         // Some take their time.
         let runs = [true, false].map(|is_coloured| {
-            let run = thread(move || in_terminal(name, is_coloured));
+            let run = thread(move || in_terminal(name, is_coloured, COLUMNS));
             (is_coloured, run)
         });
         for (is_coloured, run) in runs {
@@ -259,6 +260,28 @@ fn the_drawings_fit_a_terminal() {
                 assert!(line.chars().count() <= COLUMNS, "{name}: {line}");
             }
             assert!(shown.iter().any(|line| line.contains(['█', '━', '[', '.'])));
+        }
+    }
+}
+
+#[test]
+fn drawings_of_images_fit_a_narrow_terminal() {
+    let columns = 40;
+    for name in ["ocr", "shapes"] {
+        let run = in_terminal(name, false, columns);
+        let text = run.text();
+        assert_eq!(run.code, Some(0), "{name}: {text}{}", run.stderr);
+        // The drawing is between the commands and a sentence.
+        let shown = last_state(&text);
+        let drawn = shown
+            .iter()
+            .rev()
+            .skip(1)
+            .take_while(|line| !line.is_empty());
+        let drawn: Vec<_> = drawn.collect();
+        assert!(drawn.len() > 5, "{name}: {text}");
+        for line in drawn {
+            assert!(line.chars().count() <= columns, "{name}: {line}\n{text}");
         }
     }
 }
@@ -373,4 +396,35 @@ fn what_is_missing_is_reported() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn files_that_cannot_be_read_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let scene = fs::read(root().join("examples/shapes/scene.png")).unwrap();
+    let speech = fs::read(root().join("examples/voice/speech.wav")).unwrap();
+    let deep = [&speech[..34], &[24], &speech[35..]].concat();
+    for (name, contents, expected) in [
+        ("shapes", &scene[..3000], "is cut short or damaged: "),
+        ("shapes", &scene[..20], "is cut short or damaged: "),
+        ("shapes", &scene[..8], "is cut short or damaged: "),
+        ("shapes", b"", " is no PNG"),
+        (
+            "voice",
+            &speech[..45],
+            " has 0 samples, expected 512 at least",
+        ),
+        ("voice", &deep, " samples a second of 24 bits, 1 channels"),
+    ] {
+        let file = folder.path().join("file");
+        fs::write(&file, contents).unwrap();
+        let run = cli::run(example(name).arg(&file));
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        let (error, hint) = run.stderr.trim_end().split_once('\n').unwrap();
+        assert!(
+            error.starts_with("error: ") && error.contains(expected),
+            "{error}"
+        );
+        assert!(hint.starts_with("hint: ") && !hint.contains('\n'), "{hint}");
+    }
 }
