@@ -382,14 +382,13 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .hint("the value is not shown, since it may be a secret")
         }
         _ => {
-            let text = error.render().to_string();
+            let text = spelling::rendered(&error);
             let text = text.trim_end().trim_start_matches("error: ");
             let meant = subcommand_meant(&error);
             let flag = flag_meant(&error, args);
             let shape = shape_meant(&error, args);
-            let of_load = of_load(&error, args);
-            let is_other =
-                meant.is_some() || flag.is_some() || shape.is_some() || of_load.is_some();
+            let load = of_load(&error, args);
+            let is_other = meant.is_some() || flag.is_some() || shape.is_some() || load.is_some();
             let text = without_odd_tips(text, is_other);
             let variable = variable(&error);
             Failure::usage_verbatim(format!("error parsing options: {text}"))
@@ -398,8 +397,8 @@ fn explain(error: clap::Error, args: &[OsString]) -> Failure {
                 .may_hint(
                     shape.map(|shape| format!("write `{shape}`, which fills the other inputs too")),
                 )
-                .may_hint(of_load.map(str::to_owned))
-                .may_hint(one_by_one(&error))
+                .may_hint(load.map(str::to_owned))
+                .may_hint(infer::file_meant(&error))
                 .may_hint(served(&error))
                 .may_hint(in_place_of_end(&error))
                 .may_hint(infer::again_alone(&error, args))
@@ -428,6 +427,8 @@ fn subcommand_meant(error: &clap::Error) -> Option<&'static str> {
             Some("ovms bench")
         }
         "top" => Some("ovms infer --top"),
+        "run" | "start" => Some("ovms serve"),
+        "version" => Some("ovms --version"),
         _ => None,
     }
 }
@@ -465,6 +466,12 @@ fn flag_meant(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
         return None;
     }
     match flag {
+        "-m" | "--model" | "--model-name" | "--name" => Some("ovms infer MODEL"),
+        "-d" | "-f" | "--data" | "--file" | "--image" => Some("-i @FILE"),
+        "--grpc" => Some("--api kserve-grpc"),
+        "--http" | "--rest" => Some("--api kserve-rest"),
+        "--list" | "--models" => Some("ovms infer --status"),
+        "--format" | "--output-format" => Some("--output FORMAT"),
         "--curl" => Some("--print-curl"),
         "--json" => Some("--output json"),
         "--csv" => Some("--output csv"),
@@ -514,27 +521,6 @@ fn of_load(error: &clap::Error, args: &[OsString]) -> Option<&'static str> {
     }
 }
 
-/// Returns how several files are given, for those that stand behind the first, and for a folder.
-fn one_by_one(error: &clap::Error) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let arg = text(ContextKind::InvalidArg)?;
-    let file = |text: &str| Some(text.split_once('@')?.1.to_owned());
-    let is_several = match error.kind() {
-        ErrorKind::UnknownArgument => arg.starts_with('@'),
-        ErrorKind::ValueValidation if arg.starts_with("--input ") => {
-            let path = text(ContextKind::InvalidValue).and_then(file)?;
-            path.contains(['*', '?']) || std::path::Path::new(&path).is_dir()
-        }
-        _ => false,
-    };
-    is_several.then(|| {
-        "repeat `-i` for each file, or give a quoted pattern: `-i '@DIR/*.png'`".to_owned()
-    })
-}
-
 /// Returns what to write for a path that is the value of a flag of `serve` for files, which is true or false.
 fn of_directive(error: &clap::Error) -> Option<String> {
     let text = |kind| match error.get(kind) {
@@ -577,6 +563,7 @@ fn in_place_of_end(error: &clap::Error) -> Option<String> {
         "--warmup <N>",
     ];
     let hint = match (has("--sequence"), has("--no-end")) {
+        _ if has("--stream") => infer::STEPS_OF_STREAM,
         (true, _) if of_load.into_iter().any(has) => {
             "`ovms bench MODEL --sequence N --duration TIME --concurrency C` measures sequences of N steps each"
         }

@@ -4,11 +4,16 @@
 use std::{
     collections::HashMap,
     env,
+    error::Error,
     ffi::{OsStr, OsString},
+    num::{IntErrorKind, ParseFloatError, ParseIntError},
     os::unix::ffi::OsStrExt,
 };
 
-use clap::{Command, error::ErrorKind};
+use clap::{
+    Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 /// Returns a name with hyphens in place of underscores.
 pub(crate) fn hyphenated(name: &str) -> String {
@@ -52,6 +57,34 @@ fn collect(command: &Command, known: &mut HashMap<String, String>) {
     }
     let inner = command.get_subcommands();
     inner.for_each(|inner| collect(inner, known));
+}
+
+/// Writes an error of the command line. A number that cannot be read is described in the words of the other errors, not
+/// in those of the standard library.
+pub(crate) fn rendered(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let Some(source) = error.source() else {
+        return text;
+    };
+    let is_negative = matches!(
+        error.get(ContextKind::InvalidValue),
+        Some(ContextValue::String(value)) if value.starts_with('-')
+    );
+    let expected = match source
+        .downcast_ref::<ParseIntError>()
+        .map(ParseIntError::kind)
+    {
+        Some(IntErrorKind::PosOverflow) => "the number is too large",
+        Some(IntErrorKind::NegOverflow) => "the number is too small",
+        Some(_) if is_negative => "expected a whole number from 0 on",
+        Some(_) => "expected a whole number",
+        None if source.is::<ParseFloatError>() => "expected a number",
+        None => return text,
+    };
+    match text.rsplit_once(&source.to_string()) {
+        Some((before, after)) => format!("{before}{expected}{after}"),
+        None => text,
+    }
 }
 
 /// Flags whose values are not shown.
@@ -107,7 +140,35 @@ mod tests {
 
     use clap::{Arg, Command, error::ErrorKind};
 
-    use super::{normalized, of_no_text};
+    use super::{normalized, of_no_text, rendered};
+
+    #[test]
+    fn numbers_that_cannot_be_read_are_described_in_words() {
+        let command = Command::new("ovms")
+            .arg(
+                Arg::new("n")
+                    .long("n")
+                    .value_parser(clap::value_parser!(u64).range(1..)),
+            )
+            .arg(
+                Arg::new("f")
+                    .long("f")
+                    .value_parser(clap::value_parser!(f64)),
+            );
+        for (word, end) in [
+            ("--n=many", "': expected a whole number"),
+            ("--n=-1", "': expected a whole number from 0 on"),
+            ("--n=99999999999999999999", "': the number is too large"),
+            ("--n=0", "': 0 is not in 1..18446744073709551615"),
+            ("--f=invalid float literal", "': expected a number"),
+        ] {
+            let error = command.clone().try_get_matches_from(["ovms", word]);
+            let text = rendered(&error.unwrap_err());
+            let line = text.lines().next().unwrap_or_default();
+            assert!(line.ends_with(end), "{text}");
+            assert!(line.starts_with("error: invalid value '"), "{text}");
+        }
+    }
 
     #[test]
     fn a_word_that_is_no_text_is_shown_unless_it_is_a_secret() {

@@ -12,7 +12,10 @@ use reqwest::header::HeaderMap;
 use super::{Check, Status};
 use crate::{
     error::Failure,
-    infer::{CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, handshake, tls_failure},
+    infer::{
+        CredentialArgs, OF_CREDENTIALS, TlsArgs, address_failure, handshake, read_address,
+        tls_failure,
+    },
 };
 
 /// Time limit for a response.
@@ -40,7 +43,7 @@ pub(super) fn checks(
     } else {
         Api::KserveGrpc
     };
-    let address = Address::parse(url, api).map_err(|error| address_failure(url, &error))?;
+    let address = read_address(url, api).map_err(|error| address_failure(url, &error))?;
     let mut options = ClientOptions {
         address,
         api,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ovms::{
     client::{
-        AddressError, ModelMetadata,
+        Address, AddressError, Api, ModelMetadata,
         input::{FileKind, InputError, ValueProblem},
     },
     tensor::DataType,
@@ -18,6 +18,14 @@ use crate::{
     ui::quoted_names,
 };
 
+/// Reads an address. A number alone is meant as a port, not as the IP address that it can stand for.
+pub(crate) fn read_address(url: &str, api: Api) -> Result<Address, AddressError> {
+    match url.parse::<u16>() {
+        Ok(_) => Err(AddressError::Host(url.to_owned())),
+        Err(_) => Address::parse(url, api),
+    }
+}
+
 /// Returns the failure for an invalid address.
 pub(crate) fn address(url: &str, error: &AddressError) -> Failure {
     let text = format!("cannot use the address `{url}`");
@@ -29,10 +37,15 @@ pub(crate) fn address(url: &str, error: &AddressError) -> Failure {
         AddressError::OtherApi { .. } => failure
             .hint("leave `grpc://` or `grpcs://` out, or `--api`; REST over TLS is `https://`"),
         AddressError::Path(_) => failure.hint("leave it out: each API has paths of its own"),
-        AddressError::Scheme(_)
-        | AddressError::UnixPath
-        | AddressError::Host(_)
-        | AddressError::Port(_) => failure,
+        AddressError::Host(_) => {
+            let port = url.strip_prefix(':').unwrap_or(url).parse::<u16>().ok();
+            failure.may_hint(
+                port.map(|port| {
+                    format!("`--url localhost:{port}` names that port of this machine")
+                }),
+            )
+        }
+        AddressError::Scheme(_) | AddressError::UnixPath | AddressError::Port(_) => failure,
     }
 }
 

@@ -13,7 +13,7 @@ use ovms::{
             Argument, ElementSource, FileKind, Inputs, RequestLine, SoundError, SoundForm,
             SoundStream, WholeInput, samples_of_a_step,
         },
-        sequence::{Steps, check_numbers},
+        sequence::{Steps, StepsError, check_numbers},
     },
     request::{Parameter, Parameters},
     task,
@@ -31,6 +31,10 @@ use crate::error::{Failure, FailureKind};
 
 /// Request parameter with the timestamp.
 const TIMESTAMP: &str = "OVMS_MP_TIMESTAMP";
+
+/// Next step for a stream whose inputs have no axis to cut.
+const PARTS_OF_STREAM: &str = "`--axis` names a dimension of an input, counted from 0, each part of which is a request; \
+     without it, the inputs are one request";
 
 /// Requests to make.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +157,12 @@ impl<'a> RequestFeed<'a> {
                         Steps::any(whole.collect(), *axis)
                     }
                 };
-                Source::Parts(steps.map_err(|error| explain_steps(&error))?)
+                Source::Parts(steps.map_err(|error| match (&error, &plan.role) {
+                    (StepsError::None, Role::Stream(_)) => {
+                        Failure::usage(error.to_string()).hint(PARTS_OF_STREAM)
+                    }
+                    _ => explain_steps(&error),
+                })?)
             }
             Origin::Lines(argument) => Source::Lines {
                 lines: Lines::of_stdin()?,

@@ -169,7 +169,7 @@ fn ends_alone(sequence: Option<&Sequence>, inputs: &InputArgs) -> bool {
 pub(super) fn server(args: ServerArgs, concurrency: usize) -> Result<ClientOptions, Failure> {
     let api = args.api();
     let url = args.url.unwrap_or_else(|| "localhost".to_owned());
-    let address = Address::parse(&url, api).map_err(|error| {
+    let address = failure::read_address(&url, api).map_err(|error| {
         let failure = failure::address(&url, &error);
         // Flags go first, so it may be there and not be meant.
         match std::env::var(URL) {

@@ -17,6 +17,7 @@ mod job;
 mod lines;
 mod listing;
 mod load;
+mod meant;
 mod next_step;
 mod outputs;
 mod ranking;
@@ -34,14 +35,18 @@ pub(crate) use args::{
 };
 pub(crate) use call_failure::client as client_failure;
 pub(crate) use explain::explanation;
-pub(crate) use failure::{address as address_failure, input as input_failure, tls as tls_failure};
+pub(crate) use failure::{
+    address as address_failure, input as input_failure, read_address, tls as tls_failure,
+};
 pub(crate) use feed::{RequestFeed, RequestPlan, add as add_line};
 pub(crate) use handshake::handshake;
 pub(crate) use job::{Job, inputs, inputs_within};
 pub(crate) use lines::strip_mark;
 pub(crate) use load::failed as load_failure;
+pub(crate) use meant::file_meant;
 pub(crate) use outputs::{described, files_of_rows, rows_of_batch, table as outputs_table};
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs, detections_table, the_scores};
 pub(crate) use refusal::{OF_CREDENTIALS, declared, image_named};
 pub(crate) use run::{run, runtime, the_output, unless_interrupted};
 pub(crate) use sequence::{again_alone, explain_steps};
+pub(crate) use stream::STEPS_OF_STREAM;

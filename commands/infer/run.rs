@@ -528,7 +528,7 @@ impl Task {
 /// Refuses the forms that need a single output.
 pub(super) fn no_single_output(what: &str) -> Failure {
     let text = format!("{what} has no form as `--output npy` or `--output raw`");
-    Failure::usage(text).hint("use `--output table` or `--output json`")
+    Failure::usage(text)
 }
 
 /// Refuses labels of a model that are more or fewer than the scores of each of its outputs.

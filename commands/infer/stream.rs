@@ -152,6 +152,14 @@ impl Plan {
     }
 }
 
+/// Next step for the steps of a sequence.
+pub(crate) const STEPS_OF_STREAM: &str = "over a stream, steps of a sequence are lines of `-i -` or `--requests FILE` \
+     with `\"parameters\": {\"sequence_id\": 5, \"sequence_start\": true}`; `--sequence` without `--stream` sends the steps \
+     of an input";
+
+/// Error of a server about a request to a stateful model that is of no sequence.
+const NO_SEQUENCE: &str = "Sequence ID has not been provided";
+
 /// Time limit for writing the last line.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -184,6 +192,7 @@ pub(in crate::infer) async fn run(
         unread: &unread,
         came: 0,
         errors: 0,
+        lacks_sequence: false,
         heard: Instant::now(),
         server,
     };
@@ -259,6 +268,8 @@ struct Talk<'a> {
     /// Number of responses and errors so far.
     came: usize,
     errors: usize,
+    /// True once the server has refused a request because it is of no sequence.
+    lacks_sequence: bool,
     /// Time of the last response, or of the end of sending.
     heard: Instant,
     server: &'a ClientOptions,
@@ -327,7 +338,10 @@ impl Talk<'_> {
         match (unsent, self.left_out(), reported) {
             (Some(failure), ..) => Err(self.last(failure).await),
             (None, None, None) => Ok(()),
-            (None, None, Some(reported)) => Err(Failure::failed(reported)),
+            (None, None, Some(reported)) => {
+                let hint = self.lacks_sequence.then(|| STEPS_OF_STREAM.to_owned());
+                Err(Failure::failed(reported).may_hint(hint))
+            }
             (None, Some(failure), None) => Err(failure),
             (None, Some(failure), Some(reported)) => Err(failure.detail(reported)),
         }
@@ -366,6 +380,7 @@ impl Talk<'_> {
             }
             StreamEvent::Error(text) => {
                 self.errors += 1;
+                self.lacks_sequence |= text.contains(NO_SEQUENCE);
                 if self.format == TextFormat::Json {
                     return Ok(Some(error_line(text)));
                 }

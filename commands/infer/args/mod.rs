@@ -81,7 +81,7 @@ Examples:
   ovms infer adder --zeros --api kserve-rest --print-curl | sh
 
 Exit codes: 0 done; 1 refused by the server, or failed; 64 usage; 69 the server cannot be \
-reached; 130 Ctrl-C; 143 SIGTERM during a load, which reports what was measured until then.";
+reached; 130 Ctrl-C; 143 SIGTERM. A load reports what was measured until then.";
 
 /// Usage lines, one for each mode.
 const USAGE: &str = "\
@@ -430,7 +430,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = (number * unit).min(MAX_DURATION.as_secs_f64());
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),
-        _ => Err(expected()),
+        _ => Err(format!("{}; it has to be above 0", expected())),
     }
 }
 
@@ -466,6 +466,11 @@ mod tests {
             let error = duration(text).unwrap_err();
             let found = format!("found `{text}`, expected a number of seconds, or one with a unit");
             assert!(error.starts_with(&found), "{error}");
+            assert_eq!(
+                error.ends_with("; it has to be above 0"),
+                text.starts_with('0'),
+                "{error}"
+            );
         }
     }
 }

@@ -338,6 +338,9 @@ pub(in crate::infer) enum TextFormat {
     Csv,
 }
 
+/// Next step where there is neither CSV nor a single output.
+const TABLE_OR_JSON: &str = "use `--output table` or `--output json`";
+
 impl Format {
     /// Returns the format of more than a single output, such as a stream.
     pub(in crate::infer) fn of_text(self, what: &str) -> Result<TextFormat, Failure> {
@@ -345,7 +348,8 @@ impl Format {
             Self::Table => Ok(TextFormat::Table),
             Self::Json => Ok(TextFormat::Json),
             Self::Csv => Ok(TextFormat::Csv),
-            Self::Npy | Self::Raw => Err(no_single_output(what)),
+            Self::Npy | Self::Raw => Err(no_single_output(what)
+                .hint("use `--output table`, `--output json`, or `--output csv`")),
         }
     }
 
@@ -356,9 +360,9 @@ impl Format {
             Self::Json => Ok(OutputFormat::Json),
             Self::Csv => {
                 let text = format!("{what} has no form as `--output csv`");
-                Err(Failure::usage(text).hint("use `--output table` or `--output json`"))
+                Err(Failure::usage(text).hint(TABLE_OR_JSON))
             }
-            Self::Npy | Self::Raw => Err(no_single_output(what)),
+            Self::Npy | Self::Raw => Err(no_single_output(what).hint(TABLE_OR_JSON)),
         }
     }
 }

@@ -275,7 +275,7 @@ impl Inspection {
         let (question, what) = match (asked.status, asked.metadata, asked.sequences) {
             (true, ..) => (Question::Status, "the status"),
             (_, true, _) => (Question::Metadata, "the metadata"),
-            (.., true) => (Question::Sequences, "the sequences"),
+            (.., true) => (Question::Sequences, "the list of sequences"),
             _ => return Ok(None),
         };
         let is_json = args.output.output.of_many(what)? == OutputFormat::Json;

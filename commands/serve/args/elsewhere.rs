@@ -6,6 +6,14 @@ use crate::spelling::hyphenated;
 pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
     match hyphenated(name).as_str() {
         "model" => Some("`ovms serve PATH` or `--model-path PATH` names a model"),
+        "name" => Some("`--model-name NAME` names a model for its clients"),
+        "device" | "gpu" => Some("`--target-device GPU` chooses the device of the models"),
+        "threads" | "num-threads" | "workers" => Some(
+            "`--plugin-config '{\"INFERENCE_NUM_THREADS\": 4}'` bounds the threads of a model; requests need none to be set",
+        ),
+        "daemon" | "detach" | "background" => Some(
+            "a server stays in the foreground; docs/deployment.md has a service for systemd, and containers",
+        ),
         "model-repository" | "model-store" => {
             Some("`--model-repository-path DIR` names a folder of models")
         }
@@ -85,7 +93,9 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
             "the APIs of these clouds are not supported; `--rest-port` serves those of KServe and TensorFlow Serving",
         ),
         "metrics-config" => Some("`--metrics-list` names the metrics to show"),
-        "log-verbose" | "verbose" => Some("`--log-level DEBUG` logs more, and so does TRACE"),
+        "log-verbose" | "verbose" | "debug" => {
+            Some("`--log-level DEBUG` logs more, and so does TRACE")
+        }
         "log-info" | "log-warning" | "log-error" => Some(
             "`--log-level LEVEL` logs that level and above: TRACE, DEBUG, INFO, WARNING, or ERROR",
         ),

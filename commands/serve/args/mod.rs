@@ -122,6 +122,10 @@ impl Args for ServeArgs {
                 .conflicts_with("demo")
                 .value_name("PATH")
                 .help("Model files, folders of models, or folders of such folders")
+                .long_help(
+                    "Model files, folders of models, or folders of such folders\n\n\
+                     Ports default to 9000 (gRPC) and 8000 (REST), and addresses to 127.0.0.1.",
+                )
                 .num_args(1)
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf)),
@@ -475,8 +479,9 @@ pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
             continue;
         }
         let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        let near = ovms::error::nearest(name, known)
-            .filter(|known| arg.starts_with('-') && is_slip(name, known));
+        let slip = |known: &&str| arg.starts_with('-') && is_slip(name, known);
+        let common = ovms::error::nearest(name, ["help", "version"]).filter(slip);
+        let near = common.or_else(|| ovms::error::nearest(name, known).filter(slip));
         failure =
             failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
     }

@@ -348,14 +348,16 @@ impl Content {
         let Some(name) = output else {
             return Ok(self);
         };
-        let mut several = match self {
-            Self::Arrays(several) | Self::Outputs(several) => several,
-            _ => Vec::new(),
+        let (kind, mut several) = match self {
+            Self::Arrays(several) => ("array", several),
+            Self::Outputs(several) => ("output", several),
+            _ => ("output", Vec::new()),
         };
         match several.iter().position(|(known, _)| known == name) {
             Some(index) => Ok(Self::Array(several.swap_remove(index).1)),
             None => Err(InputError::NoOutput {
                 place: place.to_owned(),
+                kind,
                 name: name.clone(),
                 known: several.into_iter().map(|(name, _)| name).collect(),
             }),

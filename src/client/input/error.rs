@@ -92,11 +92,13 @@ pub enum InputError {
         #[source]
         problem: PipedProblem,
     },
-    /// An output is asked for that is not there.
-    #[error("{place} has no output `{name}`")]
+    /// An output of an answer, or an array of an archive, is asked for that is not there.
+    #[error("{place} has no {kind} `{name}`")]
     NoOutput {
         /// The file, or standard input.
         place: String,
+        /// Noun of what it has: an output or an array.
+        kind: &'static str,
         /// The name of the output.
         name: String,
         /// The names of those that are there; none if it is no answer.
