@@ -11,7 +11,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import FIXTURES, ROOT, Server, free_ports
-from test_deploy_proxy import APIS, LIMIT, TOTAL, Cluster, find, infer
+from test_deploy_proxy import APIS, LIMIT, TOTAL, Cluster, find, infer, posted
 
 
 SOCKET = "/tmp/ovms-haproxy.sock"
@@ -79,6 +79,13 @@ def answered(server):
     return sum(each.value for each in samples if each.labels.get("method") in methods)
 
 
+def test_the_proxy_of_a_fleet_closes_the_same_paths():
+    """What concerns one replica is listed in both configurations."""
+    plain, fleet = ((ROOT / folder / "haproxy.cfg").read_text() for folder in ("deploy", "deploy/ray"))
+    (closed,) = re.findall("http-request return status 404 .*", plain)
+    assert closed in fleet
+
+
 def test_sequences_go_on_with_whoever_is_there(running, tmp_path):
     """Every API, without a header; also after one of the two replicas has been stopped."""
     (port,) = free_ports(1)
@@ -109,6 +116,8 @@ def test_sequences_go_on_with_whoever_is_there(running, tmp_path):
                 assert child.returncode == 0, errors
             for closed in ("/metrics", "/", "/dashboard/state", "/v1/config/reload"):
                 assert requests.get(proxy.url(closed), timeout=LIMIT).status_code == 404, closed
+            for closed in ("/v1/config/reload", "//v1/config/reload"):
+                assert posted(proxy, closed) == 404, closed
         cluster.stop(1)
 
 

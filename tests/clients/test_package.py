@@ -70,6 +70,9 @@ def test_everything_is_in_its_place(package, root):
         "usr/share/doc/ovms/copyright",
         "usr/share/doc/ovms/README.md",
         "usr/share/doc/ovms/examples/nginx.conf",
+        "usr/share/doc/ovms/examples/haproxy.cfg",
+        "usr/share/doc/ovms/docs/decisions/README.md",
+        "usr/share/doc/ovms/docs/sessions/ocr.svg",
     ):
         assert (root / name).is_file(), name
     for path in root.rglob("*"):
