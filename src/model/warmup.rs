@@ -45,7 +45,31 @@ pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<()> {
     Ok(())
 }
 
+/// Validates warm-up requests against the inputs of a version, without making them. Blocks.
+///
+/// # Errors
+///
+/// Fails with the error of the first one that cannot be made.
+pub fn check(infos: &[TensorInfo], warmups: &[Warmup]) -> Result<()> {
+    for warmup in warmups {
+        check_names(infos, warmup)?;
+        for info in infos {
+            match file_of(info, warmup) {
+                Some(path) => drop(read(info, path)?),
+                None => drop(extent(info, warmup)?),
+            }
+        }
+    }
+    Ok(())
+}
+
 fn inputs(infos: &[TensorInfo], warmup: &Warmup) -> Result<Vec<SlotInput>> {
+    check_names(infos, warmup)?;
+    infos.iter().map(|info| input(info, warmup)).collect()
+}
+
+/// Refuses a file for an input that the model has not.
+fn check_names(infos: &[TensorInfo], warmup: &Warmup) -> Result<()> {
     if let WarmupData::Files(files) = &warmup.data
         && let Some((input, _)) = files
             .iter()
@@ -57,16 +81,33 @@ fn inputs(infos: &[TensorInfo], warmup: &Warmup) -> Result<Vec<SlotInput>> {
             known.join(", ")
         )));
     }
-    infos.iter().map(|info| input(info, warmup)).collect()
+    Ok(())
+}
+
+/// Returns the file with the elements of an input.
+fn file_of<'a>(info: &TensorInfo, warmup: &'a Warmup) -> Option<&'a Path> {
+    let WarmupData::Files(files) = &warmup.data else {
+        return None;
+    };
+    let (_, path) = files.iter().find(|(name, _)| *name == info.name)?;
+    Some(path)
 }
 
 fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput> {
-    if let WarmupData::Files(files) = &warmup.data
-        && let Some((_, path)) = files.iter().find(|(name, _)| *name == info.name)
-    {
+    if let Some(path) = file_of(info, warmup) {
         let (_, shape, data) = read(info, path)?.into_parts();
         return Ok(SlotInput::new(info.port, shape, data));
     }
+    let (shape, size) = extent(info, warmup)?;
+    let mut data = vec![0; size];
+    if warmup.data == WarmupData::Random {
+        randomise(info.dtype, &mut data);
+    }
+    Ok(SlotInput::new(info.port, shape, data))
+}
+
+/// Returns shape and bytes of an input without a file.
+fn extent(info: &TensorInfo, warmup: &Warmup) -> Result<(Vec<usize>, usize)> {
     let shape: Vec<usize> = info
         .shape
         .0
@@ -88,11 +129,7 @@ fn input(info: &TensorInfo, warmup: &Warmup) -> Result<SlotInput> {
     if size > MAX_INPUT_SIZE {
         return Err(error(TensorError::Overflow(ShapeText(&shape).to_string())));
     }
-    let mut data = vec![0; size];
-    if warmup.data == WarmupData::Random {
-        randomise(info.dtype, &mut data);
-    }
-    Ok(SlotInput::new(info.port, shape, data))
+    Ok((shape, size))
 }
 
 fn read(info: &TensorInfo, path: &Path) -> Result<Tensor> {

@@ -13,7 +13,7 @@ use ovms::{
     diagnostic::{Diagnostic, Diagnostics, FilePosition, Severity},
     engine::reload::{contradicted_triton_settings, ignored_triton_settings},
     error::chain,
-    model::{Ignored, Reason, not_stored, repository, storage, wanted},
+    model::{Ignored, Reason, not_stored, repository, storage, wanted, warmup},
     openvino::{StateMode, check_cache},
     pipeline::{CustomError, python::is_handler, survey},
 };
@@ -250,6 +250,21 @@ fn is_used(file: &FileConfig, library: &str) -> bool {
     })
 }
 
+/// Errors of the versions of a model, each with its hint, its key, and the versions that have it: a device that is not
+/// there is one error of all.
+#[derive(Default)]
+struct VersionErrors(Vec<(String, Option<String>, &'static str, Vec<String>)>);
+
+impl VersionErrors {
+    fn add(&mut self, number: i64, reason: String, hint: Option<String>, key: &'static str) {
+        let number = number.to_string();
+        match self.0.iter_mut().find(|(known, ..)| *known == reason) {
+            Some((.., numbers)) => numbers.push(number),
+            None => self.0.push((reason, hint, key, vec![number])),
+        }
+    }
+}
+
 /// State in the table of a model that was left to the server.
 const NOT_LOOKED_AT: &str = "not looked at";
 
@@ -352,8 +367,7 @@ impl Report {
             self.warn(ServeFinding::text(Severity::Warning, text));
         }
         let mut state = GOOD;
-        // What all versions have in common, such as a device that is not there, is one error.
-        let mut errors: Vec<(String, Option<String>, &str, Vec<String>)> = Vec::new();
+        let mut errors = VersionErrors::default();
         let served = existing
             .iter()
             .filter(|(number, _)| chosen.contains(number));
@@ -361,6 +375,10 @@ impl Report {
         for (number, folder) in &served {
             match facts.looked(model, *number, folder) {
                 VersionLookup::Info(inspected) => {
+                    if let Err(error) = warmup::check(&inspected.info.inputs, &model.warmup) {
+                        state = ERROR;
+                        errors.add(*number, chain(&error), None, "warmup");
+                    }
                     let contradicted = contradicted_triton_settings(model, &inspected.info);
                     for warning in inspected.warnings.into_iter().chain(contradicted) {
                         let text = format!(", version {number}: {warning}");
@@ -369,10 +387,7 @@ impl Report {
                 }
                 VersionLookup::Error { reason, hint, key } => {
                     state = ERROR;
-                    match errors.iter_mut().find(|(known, ..)| *known == reason) {
-                        Some((.., numbers)) => numbers.push(number.to_string()),
-                        None => errors.push((reason, hint.clone(), key, vec![number.to_string()])),
-                    }
+                    errors.add(*number, reason, hint.clone(), key);
                     let is_new = |hint: &String| !self.hints.contains(hint);
                     self.hints.extend(hint.filter(is_new));
                 }
@@ -387,7 +402,7 @@ impl Report {
                 }
             }
         }
-        for (reason, hint, key, numbers) in errors {
+        for (reason, hint, key, numbers) in errors.0 {
             let plural = if numbers.len() == 1 { "" } else { "s" };
             let text = format!(", version{plural} {}: {reason}", numbers.join(", "));
             self.record(finding_at(key, Severity::Error, &text).hint(hint));
