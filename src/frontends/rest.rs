@@ -32,7 +32,7 @@ use crate::{
     auth::Right,
     budget::Budget,
     config::{Flags, ServerSettings},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     metrics::{Metrics, PageFormat, ServerLevels},
 };
 
@@ -152,7 +152,7 @@ fn paths(
     let own = probes(Paths::new(gate), settings, port, history);
     let own = own.fallback(move |uri: Uri| async move {
         match port == HttpPort::Management && has_inference(uri.path()) {
-            true => Error::new(ErrorKind::NotFound, NO_INFERENCE),
+            true => no_inference(),
             false => unknown_path(),
         }
     });
@@ -165,14 +165,20 @@ fn paths(
     }
 }
 
-/// Text of inferences that the management port gets.
-const NO_INFERENCE: &str = "Invalid request URL - this is the management port, and the one of --rest-port answers inferences";
+/// The answer for an inference at the management port.
+fn no_inference() -> Error {
+    let why = "this is the management port, and the one of --rest-port answers inferences";
+    let path = unknown_path();
+    Error::new(path.kind(), format!("{} - {why}", path.message()))
+}
 
 /// Returns whether the REST port has such a path for inferences.
 fn has_inference(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     let of_kserve = matches!(last, "infer" | "generate" | "generate_stream");
-    path.starts_with("/v3/") || (of_kserve && path.starts_with("/v2/models/"))
+    path.starts_with("/v3/")
+        || (of_kserve && path.starts_with("/v2/models/"))
+        || (last.ends_with(":predict") && path.starts_with("/v1/models/"))
 }
 
 /// Rule of the paths of TensorFlow Serving's protocol.
@@ -233,13 +239,21 @@ fn apis(mut paths: Paths) -> Paths {
 /// The paths of the management port alone.
 fn management_paths(paths: Paths) -> Paths {
     let refuse = |uri: Uri| async move {
+        if has_inference(uri.path()) {
+            return no_inference().into_response();
+        }
         not_allowed(match tfs::is_sequence(uri.path()) {
             true => tfs::OF_A_SEQUENCE,
             false => "GET, HEAD, OPTIONS",
         })
     };
-    let of_models = get(tfs::call).put(tfs::call).delete(tfs::call);
-    let of_models = of_models.fallback(refuse);
+    let call = |context: RestContext, request: Request| async move {
+        match has_inference(request.uri().path()) {
+            true => Err(no_inference()),
+            false => tfs::call(context, request).await,
+        }
+    };
+    let of_models = get(call).put(call).delete(call).fallback(refuse);
     paths
         .route("/v1/config", TFS, get_only(tfs::call))
         .route("/v1/config/reload", TFS, post_only(tfs::call))

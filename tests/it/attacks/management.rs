@@ -90,7 +90,8 @@ fn it_serves_no_inference_and_no_page_of_other_origins() {
     let management = MANAGED.1;
     for (method, path, status) in [
         ("POST", "/v2/models/dummy/infer", 404),
-        ("POST", "/v1/models/dummy:predict", 405),
+        ("POST", "/v1/models/dummy:predict", 404),
+        ("GET", "/v1/models/dummy/versions/1:predict", 404),
         ("POST", "/v1/models/dummy/sequences/1", 405),
         ("PUT", "/v1/models/dummy", 405),
         ("GET", "/v1/models/dummy/sequences/1", 412),
