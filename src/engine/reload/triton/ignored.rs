@@ -30,8 +30,11 @@ const DECOUPLED: &str = "model_transaction_policy.decoupled";
 /// Inputs of a model that Triton fills as sequences begin and end.
 pub(super) const CONTROLS: &str = "sequence_batching.control_input";
 
+/// Counterpart of the policies of queues.
+const QUEUE: &str = "set max_queued_requests of the server; clients send a timeout with a request";
+
 /// Settings that are not read, with what is set here instead.
-const COUNTERPARTS: [(&str, &str); 25] = [
+const COUNTERPARTS: [(&str, &str); 29] = [
     ("backend", TO_PIPELINE),
     (
         POLICY,
@@ -41,7 +44,17 @@ const COUNTERPARTS: [(&str, &str); 25] = [
         "instance_group",
         "set nireq, NUM_STREAMS in plugin_config, and target_device",
     ),
+    (
+        "instance_group.rate_limiter",
+        "models are not scheduled by resources",
+    ),
     ("dynamic_batching", "set dynamic_batching"),
+    ("dynamic_batching.default_queue_policy", QUEUE),
+    ("dynamic_batching.priority_queue_policy", QUEUE),
+    (
+        "dynamic_batching.priority_levels",
+        "every model has ten, of which 5 is usual",
+    ),
     (SEQUENCES, "set stateful"),
     (
         CONTROLS,
@@ -336,6 +349,24 @@ mod tests {
         assert_eq!(
             note("input { name: 'x' format: FORMAT_NONE optional: false }"),
             ""
+        );
+    }
+
+    #[test]
+    fn policies_of_queues_are_reported_beside_batches_that_are_set_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.pbtxt");
+        let text = "instance_group { count: 2 rate_limiter { priority: 1 } } max_batch_size: 8 dynamic_batching { \
+                    preferred_batch_size: 4 priority_levels: 3 \
+                    default_queue_policy { default_timeout_microseconds: 1000 max_queue_size: 3 } }";
+        fs::write(&file, text).unwrap();
+        let mut model = model(folder.path(), false);
+        model.load.batching = Batching::Auto;
+        model.load.nireq = 2;
+        let warning = ignored_triton_settings(&model).unwrap();
+        insta::assert_snapshot!(
+            warning.replace(&file.display().to_string(), "FILE"),
+            @"ignored settings of FILE: instance_group.rate_limiter (models are not scheduled by resources), dynamic_batching.default_queue_policy (set max_queued_requests of the server; clients send a timeout with a request), dynamic_batching.priority_levels (every model has ten, of which 5 is usual)"
         );
     }
 
