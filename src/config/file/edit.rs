@@ -19,13 +19,21 @@ pub enum EditError {
     #[error("Given model name is already occupied - `{0}`")]
     Occupied(String),
     /// Unknown name.
-    #[error("there is no model `{name}` in it; the models are {}", known.join(", "))]
+    #[error("there is no model `{name}` in it{}", others(known))]
     Unknown {
         /// The name asked for.
         name: String,
         /// Names of the models in the file.
         known: Vec<String>,
     },
+}
+
+/// Returns the end of the text about a name that is not there.
+fn others(known: &[String]) -> String {
+    match known {
+        [] => ", nor any other".to_owned(),
+        known => format!("; the models are {}", known.join(", ")),
+    }
 }
 
 /// Adds a model at the end of the list and returns the new text; of no text, it makes a new file.

@@ -139,6 +139,10 @@ fn what_is_not_there_is_reported() {
         remove_model(text, "resnt").unwrap_err(),
         @"there is no model `resnt` in it; the models are resnet"
     );
+    insta::assert_snapshot!(
+        remove_model(br#"{"model_config_list": []}"#, "resnet").unwrap_err(),
+        @"there is no model `resnet` in it, nor any other"
+    );
     assert!(matches!(
         add_model(Some(b"[]"), "a", "/"),
         Err(EditError::NoList)
