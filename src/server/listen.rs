@@ -122,11 +122,6 @@ pub fn bind(settings: &ServerSettings) -> Result<Listeners, BindError> {
     let tls = tls.map_err(BindError::Tls)?.map(Arc::new);
     let auth = open_auth(settings).map_err(BindError::Auth)?;
     let audit = settings.flags.audit_log.as_deref().map(|path| {
-        // As for the access log.
-        let path = match path == Path::new("-") {
-            true => Path::new("/dev/stdout"),
-            false => path,
-        };
         AuditLog::open(path).map_err(|source| BindError::AuditLog {
             path: path.to_owned(),
             source,

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt as _,
+    os::{fd::AsFd as _, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::SystemTime,
@@ -26,27 +26,43 @@ use crate::{
 /// The longest name in a line, in bytes.
 const MAX_NAME_LEN: usize = 1024;
 
-/// The audit log, to whose end lines are added. The file is opened for each, so that it can be moved away.
+/// The audit log, to whose end lines are added.
 #[derive(Debug, Clone)]
 pub struct AuditLog(Arc<AuditFile>);
 
+/// Destination of the lines.
+#[derive(Debug)]
+enum AuditPlace {
+    /// A file, which is opened for each line, so that it can be moved away.
+    Path(PathBuf),
+    /// Stdout as the process has it. By its path a socket, as of a service, and a pipe of another user cannot be opened,
+    /// and a file would have an end of its own, which the log on stdout writes over.
+    Stdout(File),
+}
+
 #[derive(Debug)]
 struct AuditFile {
-    path: PathBuf,
+    place: AuditPlace,
     /// Indicates that the last write has left a part of a line.
     is_torn: Mutex<bool>,
 }
 
 impl AuditLog {
-    /// Opens a file, which is created for its owner alone.
+    /// Opens a file, which is created for its owner alone; `-` is stdout.
     ///
     /// # Errors
     ///
     /// Fails if nothing can be added to it.
     pub fn open(path: &Path) -> io::Result<Self> {
-        append(path)?;
+        let place = match path == Path::new("-") {
+            true => AuditPlace::Stdout(io::stdout().as_fd().try_clone_to_owned()?.into()),
+            false => {
+                append(path)?;
+                AuditPlace::Path(path.to_owned())
+            }
+        };
         Ok(Self(Arc::new(AuditFile {
-            path: path.to_owned(),
+            place,
             is_torn: Mutex::new(false),
         })))
     }
@@ -68,7 +84,14 @@ impl AuditLog {
 impl AuditFile {
     fn add(&self, line: &[u8]) -> io::Result<()> {
         let mut is_torn = self.is_torn.lock();
-        let file = append(&self.path)?;
+        let opened;
+        let file = match &self.place {
+            AuditPlace::Path(path) => {
+                opened = append(path)?;
+                &opened
+            }
+            AuditPlace::Stdout(file) => file,
+        };
         // What a full disk has cut ends here, unless the file is another one by now.
         let end: &[u8] = match *is_torn && file.metadata()?.len() > 0 {
             true => b"\n",
@@ -292,15 +315,17 @@ fn shown<S: Serializer>(value: &Timestamp, serializer: S) -> Result<S::Ok, S::Er
 #[cfg(test)]
 mod tests {
     use std::{
-        fs,
+        fs::{self, File},
+        io::{Read as _, Write as _},
         net::{Ipv4Addr, SocketAddr},
+        os::{fd::OwnedFd, unix::net::UnixStream},
         sync::Arc,
         time::Duration,
     };
 
     use parking_lot::Mutex;
 
-    use super::{AuditFile, AuditLog, Outcome, Peer, Protocol, Recording, Trail};
+    use super::{AuditFile, AuditLog, AuditPlace, Outcome, Peer, Protocol, Recording, Trail};
 
     #[tokio::test]
     async fn a_refusal_that_nobody_waits_for_is_one_all_the_same() {
@@ -333,21 +358,47 @@ mod tests {
     #[test]
     fn a_line_behind_one_that_was_cut_begins_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit");
         let file = AuditFile {
-            path: folder.path().join("audit"),
+            place: AuditPlace::Path(path.clone()),
             is_torn: Mutex::new(false),
         };
         file.add(b"{1}").unwrap();
-        fs::write(&file.path, "{1}\n{2").unwrap();
+        fs::write(&path, "{1}\n{2").unwrap();
         *file.is_torn.lock() = true;
         file.add(b"{3}").unwrap();
         file.add(b"{4}").unwrap();
-        let text = fs::read_to_string(&file.path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text, "{1}\n{2\n{3}\n{4}\n");
         // Another file has no part of a line.
-        fs::remove_file(&file.path).unwrap();
+        fs::remove_file(&path).unwrap();
         *file.is_torn.lock() = true;
         file.add(b"{5}").unwrap();
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), "{5}\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{5}\n");
+    }
+
+    #[test]
+    fn lines_on_stdout_go_on_behind_those_of_the_log() {
+        let on = |file: File| AuditFile {
+            place: AuditPlace::Stdout(file),
+            is_torn: Mutex::new(false),
+        };
+        // As with `> FILE`.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut out = File::create(&path).unwrap();
+        let audit = on(out.try_clone().unwrap());
+        out.write_all(b"1\n").unwrap();
+        audit.add(b"{2}").unwrap();
+        out.write_all(b"3\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n{2}\n3\n");
+        // As of a service.
+        let (mut journal, out) = UnixStream::pair().unwrap();
+        let audit = on(OwnedFd::from(out).into());
+        audit.add(b"{1}").unwrap();
+        drop(audit);
+        let mut text = String::new();
+        journal.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{1}\n");
     }
 }
