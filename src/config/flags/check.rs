@@ -327,6 +327,9 @@ fn check(
     if !LOG_LEVELS.contains(&flags.log_level.as_str()) {
         return Err(FlagError::LogLevel);
     }
+    if (flags.log_path.as_ref()).is_some_and(|path| path.as_os_str() == "-") {
+        return Err(FlagError::LogPath);
+    }
     let needs_state = flags.idle_sequence_cleanup.is_some()
         || flags.low_latency_transformation.is_some()
         || flags.max_sequence_number.is_some();

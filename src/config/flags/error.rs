@@ -95,6 +95,8 @@ pub enum FlagError {
     CpuExtension(String),
     #[error("log_level should be one of: TRACE, DEBUG, INFO, WARNING, ERROR")]
     LogLevel,
+    #[error("log_path names a file, and stdout has the log in any case; found -")]
+    LogPath,
     #[error(
         "Setting low_latency_transformation, max_sequence_number and idle_sequence_cleanup require setting stateful flag for the model."
     )]

@@ -77,6 +77,7 @@ fn the_first_error_in_order_is_the_answer() {
             FlagError::NotStateful,
         ),
         (|f| f.log_level = "info".to_owned(), FlagError::LogLevel),
+        (|f| f.log_path = Some("-".into()), FlagError::LogPath),
         (
             |f| f.cpu_extension = Some("/nonexistent/a.so".into()),
             FlagError::CpuExtension("/nonexistent/a.so".to_owned()),
