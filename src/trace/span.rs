@@ -14,6 +14,7 @@ use opentelemetry::{
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::{headers, tracer::Tracer};
+use crate::{error::MAX_TEXT_LEN, text::cut_bytes};
 
 /// A span, as the parent of others: what goes with a sampled request.
 #[derive(Clone)]
@@ -180,9 +181,10 @@ impl TraceSpan {
         self.0.attributes.push(KeyValue::new(name, value));
     }
 
-    /// Marks it as failed, with the reason.
+    /// Marks it as failed, with the reason. That may repeat any amount of what a client has sent, and is cut: spans wait
+    /// for their collector, and no budget counts them.
     pub fn failed(&mut self, reason: &(impl fmt::Display + ?Sized)) {
-        self.0.status = Status::error(reason.to_string());
+        self.0.status = Status::error(cut_bytes(&reason.to_string(), MAX_TEXT_LEN));
     }
 
     /// Links it to a span of another trace.

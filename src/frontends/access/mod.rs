@@ -100,7 +100,7 @@ impl AccessLog {
                 timestamp: SystemTime::now().into(),
                 peer,
                 protocol,
-                method: request.method().clone(),
+                method: cut_bytes(request.method().as_str(), writer::MAX_METHOD_LEN),
                 path: cut_bytes(request.uri().path(), writer::MAX_TEXT_LEN),
                 identity: None,
                 model: None,

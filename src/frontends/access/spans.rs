@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::http::Request;
+use axum::http::{Method, Request};
 use tonic::Code;
 
 use super::{
@@ -37,19 +37,26 @@ pub(super) fn begin<B>(
         Protocol::Grpc => {
             let call = path.trim_start_matches('/');
             let (service, method) = call.split_once('/').unwrap_or((call, ""));
-            span.named(call.to_owned());
+            span.named(cut_bytes(call, MAX_TEXT_LEN));
             span.set("rpc.system", "grpc");
-            span.set("rpc.service", service.to_owned());
-            span.set("rpc.method", method.to_owned());
+            span.set("rpc.service", cut_bytes(service, MAX_TEXT_LEN));
+            span.set("rpc.method", cut_bytes(method, MAX_TEXT_LEN));
         }
         Protocol::Http => {
-            let method = request.method().as_str();
+            let sent = request.method().as_str();
+            let known = known_method(request.method());
+            // As the conventions name spans of other methods.
+            let method = known.unwrap_or("HTTP");
             let route = route(path);
             span.named(match &route {
                 Some(route) => format!("{method} {route}"),
                 None => method.to_owned(),
             });
-            span.set("http.request.method", method.to_owned());
+            span.set("http.request.method", known.unwrap_or("_OTHER"));
+            if known.is_none() {
+                let sent = cut_bytes(sent, MAX_TEXT_LEN);
+                span.set("http.request.method_original", sent);
+            }
             span.set("url.path", cut_bytes(path, MAX_TEXT_LEN));
             if let Some(route) = route {
                 span.set("http.route", route);
@@ -59,6 +66,14 @@ pub(super) fn begin<B>(
     span.set("ovms.api", api(path));
     span.set("client.address", peer.source().to_string());
     Some(span)
+}
+
+/// Returns the name of a method that HTTP defines; any other is the client's own word.
+fn known_method(method: &Method) -> Option<&'static str> {
+    const KNOWN: [&str; 9] = [
+        "GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE",
+    ];
+    KNOWN.into_iter().find(|known| *method == **known)
 }
 
 /// Records the outcome of a request in its span.
@@ -178,7 +193,18 @@ fn route(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Protocol, has_span, route};
+    use axum::http::Method;
+
+    use super::{Protocol, has_span, known_method, route};
+
+    #[test]
+    fn words_of_clients_are_no_methods() {
+        assert_eq!(known_method(&Method::PATCH), Some("PATCH"));
+        for word in ["get", "FROBNICATE", &"A".repeat(100_000)] {
+            let method = word.parse().unwrap();
+            assert_eq!(known_method(&method), None, "{}", word.len());
+        }
+    }
 
     #[test]
     fn routes_have_no_names_of_their_requests() {

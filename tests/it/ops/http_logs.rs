@@ -70,6 +70,8 @@ fn each_request_has_its_line_and_files_are_opened_again_at_a_hangup() {
     all.push(line());
     send(&server, "OPTIONS", "/%7F", &[], b"");
     all.push(line());
+    send(&server, &"A".repeat(100_000), "/v2", &[], b"");
+    all.push(line());
     let grpc = Grpc::connect(&server);
     grpc.check_serves();
     all.push(line());
@@ -98,6 +100,7 @@ fn each_request_has_its_line_and_files_are_opened_again_at_a_hangup() {
     <time> <peer> HTTP POST /v2/models/stranger/versions/7/infer status=404 model=stranger bytes_in=87 bytes_out=50 duration_us=<time>
     <time> <peer> HTTP POST /v2/models/dummy/infer status=412 model=dummy bytes_in=1 bytes_out=85 duration_us=<time>
     <time> <peer> HTTP OPTIONS /%7F status=200 bytes_in=0 bytes_out=0 duration_us=<time>
+    <time> <peer> HTTP AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA… /v2 status=405 bytes_in=0 bytes_out=30 duration_us=<time>
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ModelInfer status=0 model=dummy version=1 bytes_in=69 bytes_out=72 duration_us=<time>
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ModelInfer status=5 model="a \"b\"\nc" bytes_in=71 bytes_out=0 duration_us=<time>
     <time> <peer> gRPC POST /inference.GRPCInferenceService/ServerLive status=0 bytes_in=5 bytes_out=7 duration_us=<time>
@@ -114,7 +117,7 @@ fn each_request_has_its_line_and_files_are_opened_again_at_a_hangup() {
     });
     get(&server, "/v2/models/dummy");
     assert!(lines(&file, 1)[0].contains("GET /v2/models/dummy "));
-    assert_eq!(lines(&file.with_extension("old"), 9).len(), 9);
+    assert_eq!(lines(&file.with_extension("old"), 10).len(), 10);
     lines(&log, 1);
 }
 

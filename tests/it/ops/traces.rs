@@ -14,7 +14,7 @@ use crate::support::{
     graphs::{
         CODE, PYTHON, add, add_python, code, file, generative, graph, node, options, session,
     },
-    grpc::{Call, Grpc, dummy, to_floats},
+    grpc::{Call, Grpc, dummy, to_floats, wanted},
     http::{post, send},
     model,
     pipelines::{Config, custom, dl, request, ten, with},
@@ -395,6 +395,39 @@ fn a_stream_to_a_model_is_a_span_with_its_messages_below() {
     let spans = collector.trace_of(&id);
     joined(&spans, &id, &given);
     assert_eq!(tree(&spans), alone);
+}
+
+#[test]
+fn a_span_has_the_begin_of_what_is_long() {
+    let (collector, server) = &*SHARED;
+    let long = "A".repeat(100_000);
+    let (id, header) = parent(19);
+    let headers = [("traceparent", &*header)];
+    let answer = send(server, &long, "/v2/models/dummy/infer", &headers, b"");
+    assert_eq!(answer.status, 405);
+    let span = &collector.trace_of(&id)[0];
+    assert_eq!(span.name, "HTTP /v2/models/{model}/infer");
+    let method = attribute(span, "http.request.method");
+    assert_eq!(method.as_deref(), Some("_OTHER"));
+    let sent = attribute(span, "http.request.method_original").unwrap();
+    assert!(sent.starts_with("AAAA") && sent.len() < 2000, "{sent}");
+
+    let (id, header) = parent(20);
+    let grpc = Grpc::connect(server);
+    let (mut talk, _) = Talk::open_below(&grpc, &header);
+    let mut asked = dummy();
+    asked.outputs = vec![wanted(&long)];
+    talk.ask(asked);
+    talk.close();
+    talk.rest();
+    let spans = collector.trace_of(&id);
+    let failed = spans.iter().filter_map(|span| span.status.as_ref());
+    let failed = failed
+        .map(|status| &status.message)
+        .max_by_key(|it| it.len());
+    let failed = failed.unwrap();
+    assert!(failed.starts_with("Invalid output name - "), "{failed}");
+    assert!(failed.len() < 4000, "{}", failed.len());
 }
 
 #[test]
