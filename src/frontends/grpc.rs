@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use axum::http::{Request, Response};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use bytes::{BufMut as _, BytesMut};
 use futures::{FutureExt, future::BoxFuture};
 use http_body_util::{BodyExt, Limited, StreamBody};
@@ -26,7 +26,9 @@ use super::{
     unary::{self, Unary, UnaryBody},
 };
 use crate::{
+    auth::Right,
     budget::Budget,
+    error::{Error, ErrorKind},
     proto::{
         DESCRIPTORS,
         kserve::grpc_inference_service_server::SERVICE_NAME,
@@ -34,6 +36,7 @@ use crate::{
     },
     quota::CountedClient,
     sequence::{Arrival, Line},
+    text::cut_chars,
 };
 
 /// The largest question to health and reflection, in bytes; each names a service or a symbol.
@@ -41,6 +44,9 @@ const MAX_QUESTION: usize = 64 << 10;
 
 /// The largest body of a check of health, which is charged as a call and nothing else.
 const MAX_CHECK: usize = 4 << 10;
+
+/// Maximum number of characters of a type that an error repeats.
+const MAX_REPEATED: usize = 100;
 
 /// Path prefix of KServe's service.
 const KSERVE: &str = "/inference.GRPCInferenceService/";
@@ -209,6 +215,9 @@ impl GrpcService {
             let limits = engine.body_limits(&self.limits);
             return now(stream::call(engine, &limits, request).map(GrpcBody::Right));
         }
+        if of_method(path) == Some(Rule::With(Right::Admin)) && !is_grpc(request.headers()) {
+            return now(refused_type(request.headers()).map(GrpcBody::Left));
+        }
         let answer = if let Some(method) = path.strip_prefix(KSERVE) {
             let method = method.to_owned();
             let limits = engine.body_limits(&self.limits);
@@ -285,6 +294,38 @@ impl GrpcService {
     }
 }
 
+/// The type of the body of a call, which may have the format of messages behind it.
+const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+/// Returns whether a request is a call, by the type of its body. Browsers send requests of other types for pages of any
+/// site, and none of this one.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let begin = kind.and_then(|kind| kind.get(..CONTENT_TYPE.len()));
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(CONTENT_TYPE))
+}
+
+/// Refuses a request to manage the server that is no call, with the status that gRPC has for it.
+fn refused_type(headers: &HeaderMap) -> Response<UnaryBody> {
+    let found = match headers.get(header::CONTENT_TYPE) {
+        Some(found) => {
+            let found = String::from_utf8_lossy(found.as_bytes());
+            format!("`{}`", cut_chars(&found, MAX_REPEATED))
+        }
+        None => "none".to_owned(),
+    };
+    let error = Error::new(
+        ErrorKind::Forbidden,
+        format!(
+            "Calls that manage the server need the content-type application/grpc, which pages of browsers cannot send; \
+             found {found}"
+        ),
+    );
+    let mut response = Status::from(error).into_http();
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
 /// Makes the error of the body of a check, which has one of its own or is too long.
 fn refused_check(error: Box<dyn std::error::Error + Send + Sync>) -> Status {
     let too_long = |_| {
@@ -350,3 +391,34 @@ type Answer = BoxFuture<'static, Response<GrpcBody>>;
 
 /// The body of an answer, from either path.
 pub type GrpcBody = http_body_util::Either<UnaryBody, tonic::body::Body>;
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, StatusCode, header};
+
+    use super::{is_grpc, refused_type};
+
+    #[test]
+    fn a_call_is_known_by_the_type_of_its_body() {
+        let headers =
+            |kind: &str| HeaderMap::from_iter([(header::CONTENT_TYPE, kind.parse().unwrap())]);
+        for kind in [
+            "application/grpc",
+            "Application/gRPC",
+            "application/grpc+proto",
+            "application/grpc;x=y",
+        ] {
+            assert!(is_grpc(&headers(kind)), "{kind}");
+        }
+        for kind in ["", "text/plain", "application/json", "application/grp"] {
+            assert!(!is_grpc(&headers(kind)), "{kind}");
+        }
+        assert!(!is_grpc(&HeaderMap::new()));
+        for headers in [HeaderMap::new(), headers(&"%".repeat(4000))] {
+            let refused = refused_type(&headers);
+            assert_eq!(refused.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            assert_eq!(refused.headers()["grpc-status"], "7");
+            assert!(refused.headers()["grpc-message"].len() < 2000);
+        }
+    }
+}

@@ -231,6 +231,35 @@ fn headers_that_do_not_fit_are_refused() {
     ");
 }
 
+/// Requests as browsers send them for pages of other sites: with any type but that of gRPC.
+#[test]
+fn calls_that_manage_the_server_have_the_type_of_grpc() {
+    let server = Server::shared("dummy");
+    let grpc = Grpc::connect(server);
+    let status = |path: &str, kind: &str| {
+        let headers = [("content-type", kind)];
+        call(&grpc, path, &framed(0, 0, b""), 1000, &headers).0
+    };
+    let forget = "/inference.GRPCInferenceService/SystemSharedMemoryUnregister";
+    let reload = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
+    for path in [forget, reload] {
+        for kind in ["text/plain", "application/octet-stream", ""] {
+            let status = status(path, kind);
+            assert!(
+                status.starts_with("HTTP 415, status 7, message Calls%20that%20manage"),
+                "{path} {kind}: {status}"
+            );
+        }
+        for kind in ["application/grpc", "application/grpc+proto"] {
+            let status = status(path, kind);
+            assert_eq!(status, "HTTP 200, status 0, message none", "{path} {kind}");
+        }
+    }
+    let about = "/inference.GRPCInferenceService/ServerMetadata";
+    let status = status(about, "text/plain");
+    assert_eq!(status, "HTTP 200, status 0, message none");
+}
+
 #[test]
 fn an_error_about_a_very_long_name_arrives() {
     let grpc = Grpc::connect(Server::shared("dummy"));
