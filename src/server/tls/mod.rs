@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use rustls::{
     ALL_VERSIONS, ServerConfig, SupportedProtocolVersion,
     crypto::ring,
-    server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{
+        NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier,
+    },
     version::TLS13,
 };
 use tokio::sync::Notify;
@@ -113,12 +115,18 @@ impl Loaded {
         let builder = builder.map_err(|error| refused("--tls-cert", cert, error))?;
         let builder = builder.with_client_cert_verifier(verifier(settings)?);
         let config = builder.with_single_cert(chain, private);
-        let config = config.map_err(|error| match error {
+        let mut config = config.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
                 tls::failed("--tls-key", key)(TlsFileReason::Mismatch(cert.clone()))
             }
             error => refused("--tls-key", key, error),
         })?;
+        if settings.client_ca.is_some() && settings.client_auth != ClientAuth::Off {
+            // In a session that goes on the certificate of its client is not verified again: one that has expired since
+            // would open connections for as long as its tickets last.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         let with = |protocol: &[u8]| {
             let mut config = config.clone();
             config.alpn_protocols = vec![protocol.to_vec()];

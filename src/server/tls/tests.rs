@@ -8,7 +8,7 @@ use std::{
 
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-use super::{Loaded, ServerTls};
+use super::{Loaded, ServerTls, TlsProtocol};
 use crate::{
     config::{ClientAuth, TlsSettings, TlsVersion},
     error::chain,
@@ -54,9 +54,22 @@ fn authorities_of_clients_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = written(folder.path(), (2024, 4000));
     settings.client_ca = Some(settings.cert.clone());
-    for auth in [ClientAuth::Off, ClientAuth::Optional, ClientAuth::Required] {
+    for (auth, resumes) in [
+        (ClientAuth::Off, true),
+        (ClientAuth::Optional, false),
+        (ClientAuth::Required, false),
+    ] {
         settings.client_auth = auth;
-        ServerTls::open(&settings).unwrap();
+        let tls = ServerTls::open(&settings).unwrap();
+        for protocol in [TlsProtocol::Grpc, TlsProtocol::Http] {
+            let config = tls.config(protocol);
+            // A certificate that has expired since would not be looked at again.
+            let (keeps, tickets) = (
+                config.session_storage.can_cache(),
+                config.send_tls13_tickets,
+            );
+            assert_eq!((keeps, tickets > 0), (resumes, resumes), "{auth:?}");
+        }
     }
     settings.client_ca = Some(settings.key.clone());
     let refused = chain(&ServerTls::open(&settings).unwrap_err());
