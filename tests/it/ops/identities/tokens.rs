@@ -272,6 +272,24 @@ fn keys_are_fetched_from_a_server_whose_authority_the_system_trusts() {
 }
 
 #[test]
+fn keys_of_this_machine_are_fetched_past_a_proxy() {
+    let (own, foreign) = (Signer::new("one"), Signer::new("one"));
+    let url = served(&Arc::new(Mutex::new(own.set())), None);
+    let proxy = served(&Arc::new(Mutex::new(foreign.set())), None);
+    let folder = tempfile::tempdir().unwrap();
+    let auth = folder.path().join("auth.toml");
+    fs::write(&auth, file(&url)).unwrap();
+    let flags = ["--auth", auth.to_str().unwrap()];
+    let server = Server::start_in(&[("http_proxy", &proxy)], "dummy", &flags);
+    let asked = |signer: &Signer| {
+        let bearer = signer.bearer("ann", &json!({}));
+        ask(&server, &bearer, "/v2/models/dummy")
+    };
+    assert_eq!(asked(&own), "200");
+    assert!(asked(&foreign).starts_with("401"));
+}
+
+#[test]
 fn keys_are_fetched_and_fetched_again_for_one_that_is_not_known() {
     let (one, two) = (Signer::new("one"), Signer::new("two"));
     let text = Arc::new(Mutex::new(one.set()));
