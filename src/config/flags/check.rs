@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    FlagError, Flags,
+    FlagError, Flags, channel_arguments,
     flag::FlagScope::{AllModels, Model, ModelIgnored, Server},
     given,
     paths::{PathArguments, named},
@@ -20,8 +20,8 @@ use crate::{
         file::{Defaults, FileConfig, GraphConfig},
         plugin, preprocessing,
         settings::{
-            ChannelArgument, CheckDepth, ClientAuth, MetricsSettings, ModelConfig, ServerSettings,
-            TlsSettings, TlsVersion,
+            CheckDepth, ClientAuth, MetricsSettings, ModelConfig, ServerSettings, TlsSettings,
+            TlsVersion,
         },
         shape, version_policy,
     },
@@ -149,7 +149,7 @@ impl Config {
             batch_budget: batch_budget(&settings.budget),
             placement: Placement::Measured,
         };
-        let mut warnings = Vec::new();
+        let mut warnings = channel_arguments::warnings(&settings);
         if paths.is_none() && flags.model_repository_path.is_some() {
             warnings.push(
                 "model_repository_path is ignored: config_path or model_path names what is served"
@@ -372,7 +372,7 @@ fn check(
     let shared_memory = flags.shared_memory.as_deref();
     let shared_memory = shared_memory.map(str::parse::<KeyPrefix>).transpose()?;
     let grpc_channel_arguments =
-        channel_arguments(flags.grpc_channel_arguments.as_deref().unwrap_or_default())?;
+        channel_arguments::read(flags.grpc_channel_arguments.as_deref().unwrap_or_default())?;
     Ok(ServerSettings {
         flags: Arc::new(flags.only(|flag| matches!(flag.scope, Server | AllModels))),
         port: (port != 0).then_some(port),
@@ -546,27 +546,6 @@ fn api_key(flags: &Flags, environment: &FlagEnvironment) -> Result<Option<String
         None => environment.api_key.clone(),
     };
     Ok(key.filter(|key| !key.is_empty()))
-}
-
-/// Reads `k=v,k=v`.
-fn channel_arguments(text: &str) -> Result<Vec<(String, ChannelArgument)>, FlagError> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    text.split(',')
-        .map(|item| {
-            let (key, value) = item
-                .split_once('=')
-                .filter(|(_, value)| !value.contains('='))
-                .ok_or_else(|| FlagError::ChannelArguments(text.to_owned()))?;
-            let value = value.trim();
-            let value = value.parse().map_or_else(
-                |_| ChannelArgument::Text(value.to_owned()),
-                ChannelArgument::Int,
-            );
-            Ok((key.trim().to_owned(), value))
-        })
-        .collect()
 }
 
 /// Makes the model of flags.

@@ -3,6 +3,7 @@
 //! most flags, by the fields of [`Flag`]. The command line, the keys of models that are flags, and the
 //! schema and tables of the manual are made of it or held against it.
 
+mod channel_arguments;
 mod check;
 mod error;
 mod flag;
