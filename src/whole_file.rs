@@ -97,15 +97,16 @@ impl WholeFile {
             Contents::Beside(file) => file.as_file(),
             Contents::Apart(file, _) => file,
         };
+        if let (Contents::Beside(file), Some(old)) = (&contents, old) {
+            // Before there is anything in it that others may not read.
+            file.as_file().set_permissions(old.permissions())?;
+        }
         let mut buffer = BufWriter::new(file);
         write(&mut buffer)?;
         buffer.flush()?;
         drop(buffer);
         if let Contents::Beside(file) = &contents {
             file.as_file().sync_all()?;
-            if let Some(old) = old {
-                file.as_file().set_permissions(old.permissions())?;
-            }
         }
         Ok(Self {
             contents,
@@ -216,7 +217,14 @@ mod tests {
         assert_eq!(failed.unwrap_err().to_string(), "full");
         assert_eq!(fs::read(&path).unwrap(), b"old");
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        replace(&path, new).unwrap();
+        replace(&path, |file| {
+            for beside in fs::read_dir(folder.path())? {
+                let mode = beside?.metadata()?.permissions().mode();
+                assert_eq!(mode & 0o777, 0o640, "nobody else reads what is written");
+            }
+            new(file)
+        })
+        .unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);

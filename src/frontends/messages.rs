@@ -22,6 +22,7 @@ use super::{
 use crate::{
     budget::{Charge, OVERHEAD},
     error::{Error, ErrorKind, Result},
+    text::cut_chars,
 };
 
 /// Unit of the accounting, as a power of two of bytes; less is not counted.
@@ -286,6 +287,9 @@ fn name(path: &str) -> &str {
 /// The header with the compression of messages.
 static ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
+/// Maximum number of characters of the name of a compression that an error repeats.
+const MAX_REPEATED: usize = 100;
+
 /// Reads how a message is compressed that says that it is.
 fn coding(encoding: Option<&HeaderValue>) -> Result<Coding, Status> {
     match encoding.map(HeaderValue::as_bytes) {
@@ -297,6 +301,7 @@ fn coding(encoding: Option<&HeaderValue>) -> Result<Coding, Status> {
         Some(b"deflate") => Ok(Coding::Deflate),
         Some(other) => {
             let other = String::from_utf8_lossy(other);
+            let other = cut_chars(&other, MAX_REPEATED);
             let text = format!("Content is compressed with `{other}` which isn't supported");
             let mut status = Status::unimplemented(text);
             let encodings = tonic::metadata::MetadataValue::from_static(ENCODINGS);
@@ -458,6 +463,9 @@ mod tests {
     #[tokio::test]
     async fn only_a_message_that_is_compressed_needs_a_known_encoding() {
         let both = [framed(0, b"plain"), framed(1, b"packed")].concat();
+        let long = "%".repeat(7000);
+        let (_, of_long) = read(vec![piece(&both)], Some(&long)).await;
+        assert!(of_long.len() < 200, "{}", of_long.len());
         let (read, end) = read(vec![piece(&both)], Some("snappy")).await;
         assert_eq!(read, ["plain"]);
         insta::assert_snapshot!(end, @"Content is compressed with `snappy` which isn't supported");
