@@ -415,6 +415,9 @@ impl Shared {
     ///
     /// Fails if there may not be so much more.
     pub fn take(self: &Arc<Self>, bytes: usize) -> io::Result<Span> {
+        if isize::try_from(bytes).is_err() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let length = block_length(bytes);
         let mut own = self.own();
         let free = own.free.get_mut(&length).and_then(Vec::pop);
@@ -806,6 +809,9 @@ mod tests {
         assert!(side.take(5 << 20).is_ok());
         drop(kept);
         assert!(side.take(20 << 20).is_ok());
+        for bytes in [usize::MAX, usize::MAX / 2 + 1, usize::MAX / 2] {
+            assert!(side.take(bytes).is_err(), "{bytes}");
+        }
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub const VERSION: u32 = 2;
 /// Tensors of at most so many bytes are within their message, others in shared memory.
 pub const MAX_INLINE: usize = 16 << 10;
 
+/// Maximum number of bytes of all tensors of a message, as [`Tensor::most_bytes`] has them; half of what is read as one.
+pub const MAX_TENSORS: usize = 128 << 20;
+
 /// A message of the server.
 #[derive(Clone, PartialEq, Message)]
 pub struct ToWorker {
@@ -259,6 +262,19 @@ pub struct Tensor {
     /// Place of the bytes.
     #[prost(oneof = "Contents", tags = "6, 7")]
     pub contents: Option<Contents>,
+}
+
+impl Tensor {
+    /// Returns the most bytes that it has in its message, which are few but for very long names, datatypes, and shapes.
+    pub fn most_bytes(&self) -> usize {
+        const LENGTH: usize = 10;
+        const REST: usize = 128;
+        let inline = match &self.contents {
+            Some(Contents::Inline(bytes)) => bytes.len(),
+            _ => 0,
+        };
+        self.name.len() + self.datatype.len() + LENGTH * self.shape.len() + inline + REST
+    }
 }
 
 /// Place of the bytes of a tensor.

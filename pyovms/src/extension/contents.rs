@@ -92,7 +92,7 @@ pub(super) fn contents(
 }
 
 /// Copies contents to memory of the heap.
-fn inline(py: Python<'_>, view: &View) -> PyResult<Bytes> {
+pub(super) fn inline(py: Python<'_>, view: &View) -> PyResult<Bytes> {
     let length = view.len();
     let mut bytes = Vec::new();
     bytes
@@ -104,7 +104,8 @@ fn inline(py: Python<'_>, view: &View) -> PyResult<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-fn no_memory(length: usize, error: &dyn fmt::Display) -> PyErr {
+/// Returns the error where there is no room for so many bytes.
+pub(super) fn no_memory(length: usize, error: &dyn fmt::Display) -> PyErr {
     PyMemoryError::new_err(format!(
         "pyovms.Tensor: no memory for {length} bytes: {error}"
     ))

@@ -26,8 +26,25 @@ const LINGER: Duration = Duration::from_millis(100);
 /// are ended.
 const MAX_THREADS: usize = 1024 + 64;
 
+/// Room for the stack of a thread: as much as Linux gives those of Python itself. It takes memory as far as calls of one
+/// another have come.
+const STACK: usize = 8 << 20;
+
 /// Replies that are sent while calls wait, so that the server goes on with them meanwhile.
 const GROUP: usize = 8;
+
+/// Ends the worker with a thread that panics, whose call would never be answered: those who wait are given how the worker
+/// has ended, and another one takes its place. What the library for Python has made an exception of is a panic again
+/// where the exception is taken.
+struct EndsWorker;
+
+impl Drop for EndsWorker {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
 
 /// The threads.
 pub(super) struct Crew {
@@ -123,7 +140,9 @@ impl Crew {
         let crew = Arc::clone(self);
         std::thread::Builder::new()
             .name("pyovms calls".to_owned())
+            .stack_size(STACK)
             .spawn(move || {
+                let _ends = EndsWorker;
                 // Without Python, whose lock a call may have for long: only those that have a call wait for that.
                 if let Some(order) = crew.next(None) {
                     Python::attach(|py| crew.work(py, order));

@@ -3,13 +3,13 @@
 use std::{collections::HashMap, sync::Mutex};
 
 use pyo3::{
-    exceptions::PyTypeError,
+    exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyAny, PyList},
 };
 
 use super::{calls::Calls, contents, kind, tensor::PyTensor};
-use crate::message::{Output, Outputs, Tensor};
+use crate::message::{MAX_TENSORS, Output, Outputs, Tensor};
 
 /// Objects that the server refers to.
 #[derive(Default)]
@@ -51,7 +51,8 @@ impl Calls {
         known: &[Output],
         rule: &str,
     ) -> PyResult<Outputs> {
-        let mut tensors = Vec::with_capacity(list.len());
+        let mut tensors = Vec::with_capacity(list.len().min(known.len() + 1));
+        let mut bytes = 0;
         for (index, element) in list.iter().enumerate() {
             let output = match element.cast::<PyTensor>() {
                 Ok(object) => self.output(object, known),
@@ -60,16 +61,29 @@ impl Calls {
                     kind(&element)
                 ))),
             };
-            match output {
-                Ok(tensor) => tensors.push(tensor),
-                Err(error) => {
-                    // Nobody gets those before it.
-                    self.shared().take_back(&tensors);
-                    for tensor in &tensors {
-                        self.objects.take(tensor.object);
-                    }
-                    return Err(error);
+            let refused = match output {
+                Ok(tensor) => {
+                    bytes += tensor.most_bytes();
+                    tensors.push(tensor);
+                    (bytes > MAX_TENSORS).then(|| {
+                        PyValueError::new_err(format!(
+                            "{rule}; their names, datatypes, and shapes have more than {MAX_TENSORS} bytes"
+                        ))
+                    })
                 }
+                Err(error) => Some(error),
+            };
+            if let Some(error) = refused {
+                // Nobody gets those before it.
+                self.shared().take_back(&tensors);
+                for tensor in &tensors {
+                    self.objects.take(tensor.object);
+                }
+                return Err(error);
+            }
+            // The server refuses them: one goes to no output, or two go to the same.
+            if tensors.len() > known.len() {
+                break;
             }
         }
         Ok(Outputs { tensors })

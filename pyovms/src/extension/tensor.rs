@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, sync::Arc};
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::Bytes;
 use pyo3::{
     exceptions::{PyMemoryError, PyTypeError, PyValueError},
     ffi,
@@ -11,7 +11,7 @@ use pyo3::{
 };
 
 use super::{
-    format, kind,
+    contents, format, kind,
     view::{Memory, View},
 };
 use crate::memory::Shared;
@@ -67,6 +67,7 @@ impl PyTensor {
         let bytes = shape.iter().try_fold(size, |bytes, &length| {
             bytes.checked_mul(usize::try_from(length).ok()?)
         });
+        let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
         let bytes = bytes.ok_or_else(|| {
             PyValueError::new_err("empty() shape must have lengths of 0 or more that fit in memory")
         })?;
@@ -108,7 +109,7 @@ impl PyTensor {
     }
 
     /// Returns the contents for a method that reads strings, unless the datatype has none.
-    fn strings(&self, py: Python<'_>, method: &str) -> PyResult<Vec<u8>> {
+    fn strings(&self, py: Python<'_>, method: &str) -> PyResult<Bytes> {
         // Bytes without a datatype are UINT8.
         if self.datatype != "UINT8" && format::of_datatype(&self.datatype).is_some() {
             return Err(PyValueError::new_err(format!(
@@ -116,20 +117,36 @@ impl PyTensor {
                 self.name, self.datatype
             )));
         }
-        let mut bytes = vec![0; self.view.len()];
-        self.view.copy_to(py, bytes.as_mut_ptr())?;
-        Ok(bytes)
+        contents::inline(py, &self.view)
     }
 
-    /// Cuts contents into the strings that they are for a method.
-    fn elements_of<'a>(&self, bytes: &'a [u8], method: &str) -> PyResult<Vec<&'a [u8]>> {
-        cut(bytes).ok_or_else(|| {
+    /// Makes a list of what each of the strings is made to for a method. There may be no room for that, below a limit.
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        made: impl Fn(&[u8]) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let bytes = self.strings(py, method)?;
+        let not_strings = || {
             PyValueError::new_err(format!(
                 "{method}(): the {} bytes of tensor {:?} are not strings, each behind its length in 4 bytes",
                 bytes.len(),
                 self.name
             ))
-        })
+        };
+        // What they are comes before what is in them.
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            (_, rest) = first(rest).ok_or_else(not_strings)?;
+        }
+        let list = PyList::empty(py);
+        let mut rest = &bytes[..];
+        while let Some((text, behind)) = first(rest) {
+            list.append(made(text)?)?;
+            rest = behind;
+        }
+        Ok(list)
     }
 
     /// Creates a tensor of strings.
@@ -139,30 +156,26 @@ impl PyTensor {
         shape: Option<Vec<i64>>,
         datatype: Option<String>,
     ) -> PyResult<Self> {
-        let mut bytes = BytesMut::new();
+        let mut length = 0;
         for text in texts.iter() {
-            let contents = if let Ok(text) = text.cast::<PyString>() {
-                text.to_cow()?.as_bytes().to_vec()
-            } else if let Ok(bytes) = text.cast::<PyBytes>() {
-                bytes.as_bytes().to_vec()
-            } else {
-                return Err(PyTypeError::new_err(format!(
-                    "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not list with {}{}",
-                    kind(&text),
-                    of_numbers(&text)
-                )));
-            };
+            length += 4 + contents_of(&text)?.len();
+        }
+        let mut bytes = Vec::new();
+        let room = bytes.try_reserve_exact(length);
+        room.map_err(|error| contents::no_memory(length, &error))?;
+        for text in texts.iter() {
+            let contents = contents_of(&text)?;
             let length = u32::try_from(contents.len())
                 .map_err(|_| PyValueError::new_err("Tensor() a text is longer than 4 GiB"))?;
-            bytes.put_u32_le(length);
-            bytes.put_slice(&contents);
+            bytes.extend_from_slice(&length.to_le_bytes());
+            bytes.extend_from_slice(contents);
         }
         let count = i64::try_from(texts.len()).unwrap_or(i64::MAX);
         let shape = shape.unwrap_or_else(|| vec![count]);
         Ok(Self {
             name,
             datatype: datatype.unwrap_or_else(|| BYTES.to_owned()),
-            view: View::of_memory(Memory::Inline(bytes.freeze()), None, &shape, false),
+            view: View::of_memory(Memory::Inline(bytes.into()), None, &shape, false),
             shape,
         })
     }
@@ -177,16 +190,25 @@ fn of_numbers(element: &Bound<'_, PyAny>) -> &'static str {
     }
 }
 
-/// Cuts strings, each behind its length.
-fn cut(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut all = Vec::new();
-    while !bytes.is_empty() {
-        let (length, rest) = bytes.split_first_chunk::<4>()?;
-        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        all.push(text);
-        bytes = rest;
+/// Returns the bytes of an element of a list of strings.
+fn contents_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
+    if let Ok(text) = text.cast::<PyString>() {
+        return Ok(text.to_str()?.as_bytes());
     }
-    Some(all)
+    if let Ok(bytes) = text.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes());
+    }
+    Err(PyTypeError::new_err(format!(
+        "Tensor() data must be an object with the buffer protocol, such as bytes or numpy.ndarray, or a list of str, not list with {}{}",
+        kind(text),
+        of_numbers(text)
+    )))
+}
+
+/// Cuts the first string, behind its length, off the others.
+fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }
 
 #[pymethods]
@@ -277,24 +299,27 @@ impl PyTensor {
     }
 
     /// The strings of a tensor of BYTES.
-    fn texts(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let bytes = self.strings(py, "texts")?;
-        let texts = self.elements_of(&bytes, "texts")?.into_iter();
-        let texts = texts.map(|text| match std::str::from_utf8(text) {
-            Ok(text) => Ok(text.to_owned()),
+    fn texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.list(py, "texts", |text| match std::str::from_utf8(text) {
+            Ok(_) => PyString::from_bytes(py, text).map(Bound::into_any),
             Err(error) => Err(PyValueError::new_err(format!(
                 "texts(): a string of tensor {:?} is not UTF-8: {error}; elements() has the bytes of each",
                 self.name
             ))),
-        });
-        texts.collect()
+        })
     }
 
     /// The bytes of each element of a tensor of BYTES, such as an encoded image.
-    fn elements<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let bytes = self.strings(py, "elements")?;
-        let elements = self.elements_of(&bytes, "elements")?.into_iter();
-        Ok(elements.map(|element| PyBytes::new(py, element)).collect())
+    fn elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.list(py, "elements", |element| {
+            // No slice is longer than the range of this type.
+            let length = ffi::Py_ssize_t::try_from(element.len()).unwrap_or_default();
+            // SAFETY: so many bytes are there to be copied, and the object is ours.
+            unsafe {
+                let copy = ffi::PyBytes_FromStringAndSize(element.as_ptr().cast(), length);
+                Bound::from_owned_ptr_or_err(py, copy)
+            }
+        })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

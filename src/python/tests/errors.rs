@@ -1,6 +1,6 @@
 //! Tests of exceptions of any kind.
 
-use super::support::{executes, floats, handler, outputs};
+use super::support::{executes, floats, handler, in_time, outputs, text};
 
 #[test]
 fn kind_message_and_traceback_are_reported() {
@@ -93,6 +93,31 @@ fn deep_recursion_is_an_exception() {
     let raised = executes("def f(): f()\nf()").fails(&[]);
     assert_eq!(raised.kind, "RecursionError");
     assert!(raised.traceback.len() < 20_000);
+}
+
+#[test]
+fn a_call_has_as_much_stack_as_a_thread_of_python() {
+    // Each of them is a call of C within the one before it.
+    let body = "import sys\nclass Deep:\n  def __getattr__(self, name):\n    left = int(name[1:])\n    \
+                return getattr(self, f'a{left - 1}') if left else b'deep'\n\
+                limit = sys.getrecursionlimit()\nsys.setrecursionlimit(20000)\n\
+                try: return [Tensor('out', Deep().a5000)]\nfinally: sys.setrecursionlimit(limit)";
+    assert_eq!(text(&executes(body).outputs(&[])[0]), "deep");
+}
+
+#[test]
+fn a_call_that_panics_ends_with_its_worker() {
+    // What it makes of a panic is known to Python from the first exception on that it has taken.
+    let made = executes(
+        "if inputs: raise ValueError\nkinds = BaseException.__subclasses__()\n\
+         raise next(kind for kind in kinds if kind.__name__ == 'PanicException')('panic')",
+    );
+    assert_eq!(made.fails(&[floats("a", &[1], &[1.0])]).kind, "ValueError");
+    let instance = made.instance();
+    let runtime = made.handler.group().runtime();
+    let error = runtime.block_on(in_time(instance.asked(&[]))).unwrap_err();
+    let ended = "worker of graph test was killed by SIGABRT in node node";
+    assert_eq!(error.to_string(), ended);
 }
 
 #[test]

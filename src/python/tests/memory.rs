@@ -8,7 +8,10 @@ use super::support::{
     asserts, executes, executes_in, floats, group, handler, in_time, is_apart, outputs, until,
     with_descriptors, without_descriptors,
 };
-use crate::python::{HandlerTensor, error::HandlerError};
+use crate::{
+    error::ErrorKind,
+    python::{HandlerTensor, error::HandlerError},
+};
 
 const LARGE: usize = 10 << 20;
 
@@ -134,6 +137,62 @@ fn what_says_to_be_larger_than_memory_is_an_error() {
     )
     .fails(&[]);
     assert_eq!(raised.kind, "MemoryError");
+    // Up to the next page it would be 2^64, which is none.
+    let last = usize::MAX / 3;
+    let body = format!("import pyovms\nreturn [pyovms.empty('out', (3, {last}), 'UINT8')]");
+    let raised = executes(&body).fails(&[]);
+    let text = "ValueError: empty() shape must have lengths of 0 or more that fit in memory";
+    assert_eq!(raised.to_string(), text);
+}
+
+#[test]
+fn strings_that_have_no_room_are_memory_errors() {
+    let body = "import resource
+size = 64 << 20
+text = bytearray(4 + size)
+text[:4] = size.to_bytes(4, 'little')
+tensor = Tensor('a', text, datatype='BYTES')
+many = [bytes(size)] * 4
+limits = resource.getrlimit(resource.RLIMIT_AS)
+def fails(room, function):
+  with open('/proc/self/statm') as file: now = int(file.read().split()[0]) * resource.getpagesize()
+  resource.setrlimit(resource.RLIMIT_AS, (now + room, limits[1]))
+  try: function()
+  except MemoryError: return
+  finally: resource.setrlimit(resource.RLIMIT_AS, limits)
+  raise AssertionError(f'{function} has room in {room}')
+# For nothing, and for the copy that is cut but for no string.
+for room in (size // 2, size + size // 2):
+  fails(room, tensor.texts)
+  fails(room, tensor.elements)
+fails(size // 2, lambda: Tensor('out', many))
+assert len(tensor.texts()[0]) == size and tensor.elements() == [bytes(size)]
+assert Tensor('out', many).size == 4 * (4 + size)";
+    asserts(&[], body);
+}
+
+#[test]
+fn names_and_shapes_that_no_message_has_room_for_are_errors() {
+    let made = executes(
+        "long = 'x' * (129 << 20)\n\
+         if not inputs: return [Tensor('out', bytes(16384))] * 20000\n\
+         return [Tensor('a', b'', datatype=long)]",
+    );
+    // One more than it may have, with which the rest of the graph refuses them.
+    assert_eq!(made.outputs(&[]).len(), 6);
+    let input = floats("a", &[1], &[1.0]);
+    let raised = made.fails(std::slice::from_ref(&input));
+    let text = "ValueError: execute must return a list of pyovms.Tensor; their names, datatypes, and shapes have more \
+                than 134217728 bytes";
+    assert_eq!(raised.to_string(), text);
+    let shape = vec![1; 14 << 20];
+    let deep = HandlerTensor::new("a", "FP32", shape, input.bytes().clone(), true);
+    let error = made.instance().called(&[deep], true).unwrap_err();
+    assert!(
+        matches!(error, HandlerError::Memory(ErrorKind::TooLarge, _)),
+        "{error}"
+    );
+    assert_eq!(made.outputs(&[]).len(), 6);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use pyovms::{
     memory::{Shared, Span, arena_length},
-    message::{Arena, Contents, MAX_INLINE, Outputs, Tensor},
+    message::{Arena, Contents, MAX_INLINE, MAX_TENSORS, Outputs, Tensor},
 };
 
 use super::{super::group::COMMON, Link};
@@ -112,7 +112,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Fails if there is no memory for one.
+    /// Fails if there is no memory for one, or if there is more of them than a worker reads at once.
     pub(in crate::python) async fn all_sent(
         &self,
         tensors: &[HandlerTensor],
@@ -121,8 +121,18 @@ impl Link {
             shared: Arc::clone(&self.shared),
             tensors: Vec::with_capacity(tensors.len()),
         };
+        let mut bytes = 0;
         for tensor in tensors {
-            sent.tensors.push(self.sent(tensor).await?);
+            let tensor = self.sent(tensor).await?;
+            bytes += tensor.most_bytes();
+            sent.tensors.push(tensor);
+        }
+        if bytes > MAX_TENSORS {
+            let text = format!(
+                "no memory to hand {bytes} bytes to a Python worker: names, datatypes, and shapes of inputs have \
+                 {MAX_TENSORS} bytes at most"
+            );
+            return Err(HandlerError::Memory(ErrorKind::TooLarge, text));
         }
         Ok(sent)
     }
