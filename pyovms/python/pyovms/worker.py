@@ -31,6 +31,8 @@ PAUSE, PAUSE_BESIDE = 0.01, 0.1
 
 
 def main(descriptor):
+    # As in an interpreter within a server: a handler that looks at the command line finds nothing that is not for it.
+    sys.argv[:] = [""]
     try:
         # `-P` has left it out, since it comes before the packages of the environment otherwise.
         sys.path.append(os.getcwd())
@@ -315,6 +317,15 @@ def forks_end_at_term():
     os.register_at_fork(before=before, after_in_parent=after, after_in_child=in_child)
 
 
+def draw_anew():
+    """Has NumPy draw other random numbers than the workers beside this one and before it: where the import of NumPy makes
+    its generator, as before NumPy 2, that is one for all that are forked. Python does so itself."""
+    # Nothing, where NumPy could not be imported.
+    seed = getattr(sys.modules.get("numpy.random"), "seed", None)
+    if seed is not None:
+        seed()
+
+
 def work(request, descriptors, group):
     """Runs a worker, which is what this process is from here on; never returns."""
     status = 1
@@ -330,6 +341,7 @@ def work(request, descriptors, group):
         link, stacks, *streams = descriptors
         write_stacks(stacks)
         keep_from_forks(link)
+        draw_anew()
         from . import loading
 
         loading.shows_raised = request["shows_raised"]

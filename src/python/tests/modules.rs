@@ -199,6 +199,15 @@ fn the_working_directory_comes_behind_packages() {
 }
 
 #[test]
+fn the_command_line_is_not_that_of_the_worker() {
+    let made = handler(&answers(
+        "import argparse, sys\nargparse.ArgumentParser().parse_args()",
+        "return sys.argv",
+    ));
+    assert_eq!(answer(&made.handler), "['']");
+}
+
+#[test]
 fn the_folder_is_on_the_path_while_the_module_runs() {
     let made = handler(&answers(
         "import sys, os\nwas = os.path.dirname(__file__) in sys.path",

@@ -1,10 +1,19 @@
-//! Processes that handlers fork: they are neither workers nor have the memory of one.
+//! Processes that are forked: those of handlers are neither workers nor have the memory of one, and workers have nothing in
+//! common that only one of them is to have.
+
+use std::{collections::BTreeSet, fs};
 
 use super::{
     shared,
-    workers::{is_fine, number},
+    workers::{config_with, is_fine, number},
 };
-use crate::support::graphs::{code, reported};
+use crate::support::{
+    Server, cli, eventually,
+    graphs::{code, reported, shown},
+    grpc::Grpc,
+    repository,
+    server::{free_ports, on},
+};
 
 #[test]
 fn a_child_that_comes_back_from_its_call_is_ended_and_answers_nothing() {
@@ -67,4 +76,35 @@ fn a_child_has_memory_of_its_own_for_tensors() {
             "out UINT8 [10] [[4], [5]]"
         );
     }
+}
+
+#[test]
+fn workers_draw_different_random_numbers_from_a_generator_that_is_forked() {
+    let packages = repository::folder();
+    let numpy = packages.path().join("numpy");
+    fs::create_dir(&numpy).unwrap();
+    // As NumPy 1, which makes the generator where it is imported.
+    fs::write(numpy.join("__init__.py"), "from . import random\n").unwrap();
+    let random = "import random\n_one = random.Random(7)\nseed, rand = _one.seed, _one.random\n";
+    fs::write(numpy.join("random.py"), random).unwrap();
+    let config = config_with(&[]);
+    let ports = free_ports();
+    let mut command = cli::command();
+    command.args(["serve", "--config_path"]).arg(config.write());
+    command.env("PYTHONPATH", packages.path()).args(on(ports));
+    let server = Server::spawn(&mut command, ports);
+    server.wait_ready();
+    let client = Grpc::connect(&server);
+    let draw = "import numpy; return [Tensor('out', f'{numpy.random.rand():.17f}'.encode())]";
+    let mut drawn = BTreeSet::new();
+    for graph in ["py", "other"] {
+        drawn.insert(reported(&client, code(graph, draw)));
+    }
+    reported(&client, code("py", "import os; os._exit(8)"));
+    drawn.insert(eventually("another worker is there", || {
+        client.infer(code("py", draw)).ok().map(|it| shown(&it))
+    }));
+    assert_eq!(drawn.len(), 3, "{drawn:?}");
+    let are_numbers = drawn.iter().all(|it| it.starts_with("out UINT8 [19] 0."));
+    assert!(are_numbers, "{drawn:?}");
 }
