@@ -765,8 +765,14 @@ class Lines(io.TextIOBase):
     def _emit(self, line, node):
         data = line.encode("utf-8", "backslashreplace")
         head = f"\x1e{node}\x1f".encode()
-        for start in range(0, len(data) or 1, MAX_PIECE):
-            piece = head + data[start:start + MAX_PIECE] + b"\n"
+        start = 0
+        while start < len(data) or not start:
+            end = start + MAX_PIECE
+            # Not within a character.
+            while end < len(data) and data[end] & 0xC0 == 0x80:
+                end -= 1
+            piece = head + data[start:end] + b"\n"
+            start = end
             while piece:
                 piece = piece[os.write(self._descriptor, piece):]
 

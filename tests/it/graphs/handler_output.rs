@@ -56,6 +56,8 @@ pub(super) static JSON: LazyLock<Server> = LazyLock::new(|| {
     let mut config = Config::of(&[]);
     let prints = "import sys\nprint('one\\nERROR two')\nprint('three', file=sys.stderr)\n";
     add_python(&mut config, "g", &format!("{prints}{CLASS}"));
+    let prints = "print('a' + '漢' * 2000)\n";
+    add_python(&mut config, "wide", &format!("{prints}{CLASS}"));
     add_python(&mut config, "one", PRINTING);
     let second = r#"node {
   name: "second"
@@ -111,6 +113,25 @@ fn what_handlers_print_is_an_event_of_a_json_log() {
             "graph g py stderr three",
         ]
     );
+}
+
+#[test]
+fn a_long_line_is_cut_between_characters() {
+    let server = &*JSON;
+    let text = format!("a{}", "漢".repeat(2000));
+    eventually("the whole line", || {
+        let log = server.log();
+        let events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let ours = events.filter(|event: &Value| {
+            event["target"] == "ovms::python" && event["of"] == "graph wide"
+        });
+        let pieces: Vec<String> = ours
+            .filter_map(|event| event["message"].as_str().map(str::to_owned))
+            .collect();
+        (pieces.len() > 1 && pieces.concat() == text).then_some(())
+    });
 }
 
 #[test]
