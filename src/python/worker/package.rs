@@ -96,15 +96,20 @@ fn unpack(cache: &Path) -> Result<PathBuf, String> {
 }
 
 fn write(folder: &Path) -> io::Result<()> {
-    let package = folder.join("pyovms");
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&package)?;
-    // Anybody could have made one in a folder that is everybody's.
-    if fs::metadata(folder)?.uid() != rustix::process::getuid().as_raw() {
-        return Err(io::Error::other("it belongs to somebody else"));
+    let made = |folder: &Path| {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)
+    };
+    made(folder)?;
+    // Anybody could have made one in a folder that is everybody's, or a link, which may lead elsewhere later.
+    let found = fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
+        return Err(io::Error::other(
+            "it is no folder of the user of this process",
+        ));
     }
+    let package = folder.join("pyovms");
+    made(&package)?;
     for (name, contents) in FILES {
         let file = package.join(name);
         if fs::read(&file).is_ok_and(|found| found == *contents) {
@@ -115,4 +120,29 @@ fn write(folder: &Path) -> io::Result<()> {
         new.persist(&file)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::{FILES, write};
+
+    #[test]
+    fn the_package_is_written_to_a_folder_and_to_no_link() {
+        let cache = tempfile::tempdir().unwrap();
+        let (folder, link) = (cache.path().join("a/folder"), cache.path().join("link"));
+        write(&folder).unwrap();
+        for (name, contents) in FILES {
+            let written = std::fs::read(folder.join("pyovms").join(name)).unwrap();
+            assert_eq!(written, *contents, "{name}");
+        }
+        // Another one is as good.
+        write(&folder).unwrap();
+        let elsewhere = cache.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, &link).unwrap();
+        assert!(write(&link).is_err());
+        assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
+    }
 }
