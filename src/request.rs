@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     budget::{Budget, Charge},
     error::{Error, Result},
-    quota::RunOwner,
+    quota::{Priority, RunOwner},
     shared_memory::{RegionInput, RegionPart, RegionTensors},
     tensor::{DataType, TensorMap, strings},
     trace::TraceContext,
@@ -158,87 +158,22 @@ impl InferRequest {
     }
 }
 
-/// Priority of a request among those that wait for an infer request: 1 is the first, 10 the last. The numbers and the
-/// parameter are those of Triton, where a lower number is the higher priority, and 0 stands for the usual one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Priority(u8);
+/// Name of the parameter with the priority of a request.
+const PRIORITY: &str = "priority";
 
-impl Priority {
-    /// The highest one.
-    pub const FIRST: Self = Self(1);
-    /// Priority of requests that do not specify one.
-    pub const USUAL: Self = Self(5);
-    /// The lowest one.
-    pub const LAST: Self = Self(10);
-
-    /// Name of the parameter.
-    const PARAMETER: &str = "priority";
-
-    /// Makes that of a number from 1 on; all above the lowest priority stand for that.
-    pub fn new(number: u64) -> Self {
-        match u8::try_from(number) {
-            Ok(0) => Self::FIRST,
-            Ok(number) => Self(number).min(Self::LAST),
-            Err(_) => Self::LAST,
+/// Finds the priority among the parameters of a request. Anything but a number from 0 on may mean something else
+/// to a handler, and counts for nothing here.
+pub fn priority_of(parameters: &Parameters) -> Option<Priority> {
+    let mut parameters = parameters.iter();
+    let (_, value) = parameters.find(|(name, _)| name == PRIORITY)?;
+    let number = match value {
+        Parameter::Int(number) => u64::try_from(*number).ok()?,
+        Parameter::UInt(number) => *number,
+        Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) | Parameter::Empty => {
+            return None;
         }
-    }
-
-    /// Finds the priority among the parameters of a request. Anything but a number from 0 on may mean something else
-    /// to a handler, and counts for nothing here.
-    pub fn of_parameters(parameters: &Parameters) -> Option<Self> {
-        let mut parameters = parameters.iter();
-        let (_, value) = parameters.find(|(name, _)| name == Self::PARAMETER)?;
-        let number = match value {
-            Parameter::Int(number) => u64::try_from(*number).ok()?,
-            Parameter::UInt(number) => *number,
-            Parameter::Bool(_) | Parameter::Double(_) | Parameter::Text(_) | Parameter::Empty => {
-                return None;
-            }
-        };
-        Self::asked(number)
-    }
-
-    /// Returns what a number of a client asks for: nothing, if it is 0.
-    pub fn asked(number: u64) -> Option<Self> {
-        (number > 0).then(|| Self::new(number))
-    }
-
-    /// Returns its number.
-    pub const fn number(self) -> u8 {
-        self.0
-    }
-}
-
-impl Default for Priority {
-    fn default() -> Self {
-        Self::USUAL
-    }
-}
-
-/// Bounds of the priorities that a client may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PriorityBounds {
-    /// The highest one; what is asked for beyond it counts as this.
-    pub best: Priority,
-    /// Priority of requests that do not specify one.
-    pub usual: Priority,
-}
-
-impl PriorityBounds {
-    /// Returns the priority of a request that asks for one.
-    pub fn of(self, asked: Option<Priority>) -> Priority {
-        asked.unwrap_or(self.usual).max(self.best)
-    }
-}
-
-impl Default for PriorityBounds {
-    /// Returns the bounds of a server without identities.
-    fn default() -> Self {
-        Self {
-            best: Priority::FIRST,
-            usual: Priority::USUAL,
-        }
-    }
+    };
+    Priority::asked(number)
 }
 
 /// Sequence inputs of a request to a stateful model.
@@ -466,9 +401,7 @@ pub enum Parameter {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Data, Declared, InferRequest, InputTensor, Parameter, Priority, PriorityBounds, TEXT_COPIES,
-    };
+    use super::{Data, Declared, InferRequest, InputTensor, Parameter, Priority, TEXT_COPIES};
     use crate::budget::Budget;
 
     #[test]
@@ -536,22 +469,12 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_triton() {
-        let of = |value| Priority::of_parameters(&vec![("priority".to_owned(), value)]);
+        let of = |value| priority_of(&vec![("priority".to_owned(), value)]);
         assert_eq!(of(Parameter::Int(1)), Some(Priority::FIRST));
         assert_eq!(of(Parameter::Int(0)), None);
         assert_eq!(of(Parameter::UInt(u64::MAX)), Some(Priority::LAST));
         assert_eq!(of(Parameter::Int(11)), Some(Priority::LAST));
         assert_eq!(of(Parameter::Int(-1)), None);
         assert_eq!(of(Parameter::Text("high".to_owned())), None);
-    }
-
-    #[test]
-    fn a_client_does_not_get_ahead_of_its_bound() {
-        let [best, usual] = [3, 6].map(Priority::new);
-        let bounds = PriorityBounds { best, usual };
-        assert_eq!(bounds.of(None), usual);
-        assert_eq!(bounds.of(Some(Priority::FIRST)), best);
-        assert_eq!(bounds.of(Some(Priority::new(4))).number(), 4);
-        assert_eq!(bounds.of(Some(Priority::LAST)), Priority::LAST);
     }
 }

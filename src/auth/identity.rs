@@ -4,10 +4,7 @@ use std::{fmt, sync::Arc};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::{
-    quota::{ClientKey, ClientLimits},
-    request::PriorityBounds,
-};
+use crate::quota::{ClientKey, ClientLimits, PriorityBounds};
 
 /// The longest name of an identity, in bytes.
 const MAX_NAME: usize = 128;

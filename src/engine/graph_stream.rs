@@ -21,7 +21,8 @@ use crate::{
     error::{Error, ErrorKind, Result},
     graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
-    request::{InferRequest, Priority},
+    quota::Priority,
+    request::{InferRequest, priority_of},
     task::Task,
 };
 
@@ -42,9 +43,7 @@ pub(super) async fn open(
     };
     let definition = engine.definition(graph).await.map_err(refused)?;
     let parameters = head.parameters;
-    let asked = head
-        .priority
-        .or_else(|| Priority::of_parameters(parameters));
+    let asked = head.priority.or_else(|| priority_of(parameters));
     let env = Env::new(engine.sessions(head.origin))
         .traced(head.trace.cloned())
         .owned(Some(head.sender.of_runs(asked)));

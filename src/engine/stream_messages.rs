@@ -7,8 +7,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     error::{Error, Result},
-    quota::{ClientPlace, RequestOwner},
-    request::{InferRequest, InferResponse, Parameters, Priority, RequestOrigin},
+    quota::{ClientPlace, Priority, RequestOwner},
+    request::{InferRequest, InferResponse, Parameters, RequestOrigin},
     trace::TraceContext,
 };
 

@@ -16,8 +16,8 @@ use crate::{
     },
     openvino::Work,
     pipeline::Trace,
-    quota::{ClientPlace, CountedClient, RequestOwner},
-    request::{InferRequest, InferResponse, InputTensor, Priority},
+    quota::{ClientPlace, CountedClient, Priority, RequestOwner},
+    request::{InferRequest, InferResponse, InputTensor, priority_of},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
     task,
@@ -198,7 +198,7 @@ impl Target {
     /// it, or the runtime fails.
     pub async fn infer(&self, mut request: InferRequest) -> Result<InferResponse> {
         let asked = request.priority;
-        let asked = asked.or_else(|| Priority::of_parameters(&request.parameters));
+        let asked = asked.or_else(|| priority_of(&request.parameters));
         // That of a node is the owner of what it is a node of.
         if let Some(owner) = request.owner.take() {
             self.call.own(*owner);

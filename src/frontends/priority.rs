@@ -2,7 +2,7 @@
 
 use hyper::{HeaderMap, header::HeaderName};
 
-use crate::request::Priority;
+use crate::quota::Priority;
 
 /// The header, and the metadata of a gRPC call, that has the priority. Requests of KServe may have it among their
 /// parameters instead, as Triton's do.

@@ -36,7 +36,7 @@ use crate::{
     budget::{Budget, Charge, OVERHEAD},
     error,
     frontends::idempotency::IdempotencyKey,
-    request::Priority,
+    quota::Priority,
     sequence::Arrival,
     task,
     trace::TraceContext,

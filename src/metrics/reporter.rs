@@ -25,8 +25,8 @@ use super::{
 use crate::{
     budget::Budget,
     error::Error,
-    quota::RunOwner,
-    request::{Priority, RequestOrigin},
+    quota::{Priority, RunOwner},
+    request::RequestOrigin,
     trace::TraceContext,
 };
 

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     metrics::{Reporter, RequestRecord, Times},
-    request::Priority,
+    quota::Priority,
     task,
     tensor::Tensor,
     trace::TraceContext,

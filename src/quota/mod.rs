@@ -6,17 +6,16 @@
 mod client;
 mod clients;
 mod limits;
+mod priority;
 
 use std::sync::Arc;
 
 pub use client::{ClientPlace, CountedClient, QuotaCounts};
 pub use clients::{ClientKey, Clients};
 pub use limits::{ClientLimit, ClientLimits, ClientLimitsError};
+pub use priority::{Priority, PriorityBounds};
 
-use crate::{
-    budget::Budget,
-    request::{Priority, PriorityBounds},
-};
+use crate::budget::Budget;
 
 /// Owner of a request, as far as it is bounded.
 #[derive(Debug, Clone, Default)]

@@ -22,8 +22,7 @@ use crate::{
     },
     diagnostic::{Diagnostic, FilePosition, LineIndex, Severity},
     error::{chain, nearest},
-    quota::ClientLimits,
-    request::{Priority, PriorityBounds},
+    quota::{ClientLimits, Priority, PriorityBounds},
 };
 
 /// Failed attempts of an address in a minute, unless the file says another number.

@@ -17,8 +17,8 @@ use crate::{
     error::{Error, ErrorKind, Result},
     frontends::body::BodyLimits,
     graph::Graph,
-    quota::{ClientPlace, CountedClient, RequestOwner},
-    request::{PriorityBounds, RequestOrigin},
+    quota::{ClientPlace, CountedClient, PriorityBounds, RequestOwner},
+    request::RequestOrigin,
     servable::ServableInfo,
     shared_memory::SharedMemory,
 };

@@ -2,7 +2,7 @@
 //! dependency has its folder.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -79,6 +79,7 @@ const UNSAFE: [&str; 3] = ["src/openvino/", "src/custom_node/", "src/python/"];
 const MAX_LINES: usize = 700;
 
 /// A source file without its comments.
+#[derive(Clone)]
 struct Source {
     /// Path below the project's folder.
     path: String,
@@ -217,6 +218,40 @@ fn imports_point_downward() {
             }
         }
     }
+    none(&errors);
+}
+
+/// Modules of one row may import each other, but none of them itself by way of others.
+#[test]
+fn imports_of_a_row_form_no_cycle() {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources("src") {
+        if source.path.contains("/tests") || source.path.ends_with("/fuzz.rs") {
+            continue;
+        }
+        let own = module(&source.path);
+        let code = source.code.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let source = Source {
+            code: code.to_owned(),
+            ..source.clone()
+        };
+        let names = source.names_after("crate::").into_iter();
+        let of_row = names.filter(|name| *name != own && layer(name) == layer(own));
+        let known = imports.entry(own.to_owned()).or_default();
+        known.extend(of_row.map(str::to_owned));
+    }
+    // What imports nothing that is left is in no cycle.
+    while let Some(free) = imports
+        .iter()
+        .find(|(_, others)| others.iter().all(|other| !imports.contains_key(other)))
+    {
+        let free = free.0.clone();
+        imports.remove(&free);
+    }
+    let errors: Vec<String> = imports
+        .iter()
+        .map(|(module, others)| format!("`{module}` is in or above a cycle: {others:?}"))
+        .collect();
     none(&errors);
 }
 
