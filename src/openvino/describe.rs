@@ -120,10 +120,12 @@ pub(super) fn all(
     Ok(all)
 }
 
-/// Returns the public descriptions.
+/// Returns the public descriptions. A tensor that is several outputs of the model is one of them, as for the C++ server.
 pub(super) fn info(inputs: Vec<Described>, outputs: Vec<Described>) -> ServableInfo {
     let infos = |tensors: Vec<Described>| tensors.into_iter().map(|tensor| tensor.info).collect();
-    ServableInfo::new(infos(inputs), infos(outputs))
+    let mut info = ServableInfo::new(infos(inputs), infos(outputs));
+    info.outputs.dedup_by(|next, first| next.name == first.name);
+    info
 }
 
 /// Returns the bytes of all tensors together; `None` if a shape is not fixed, or strings are among them.

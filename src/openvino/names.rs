@@ -1,7 +1,7 @@
 //! The names that clients use for a model's tensors, where they are others than the model's own.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     path::PathBuf,
 };
@@ -73,11 +73,9 @@ pub(super) fn publish<'a>(
     names: &BTreeMap<String, String>,
     stale: &mut Vec<String>,
 ) -> Result<Vec<Port<'a>>, ModelLoadError> {
-    let mut renamed = false;
     let given = |own: &str| names.get(own).filter(|public| !public.is_empty());
     for name in names.keys() {
         if ports.iter().any(|(own, _)| own == name) {
-            renamed |= given(name).is_some();
             continue;
         }
         let known: Vec<&str> = ports.iter().map(|(own, _)| own.as_str()).collect();
@@ -95,11 +93,12 @@ pub(super) fn publish<'a>(
             layout: None,
         })
         .collect();
-    let mut seen = HashSet::new();
-    // A model may itself give one name to several outputs; that is its own affair.
-    let twice = ports
-        .iter()
-        .find(|port| !seen.insert(&port.public) && renamed);
+    let mut seen = HashMap::new();
+    // One tensor may be several outputs of a model, all of which have its name.
+    let twice = ports.iter().find(|port| {
+        let before = seen.insert(&port.public, &port.own);
+        before.is_some_and(|own| *own != port.own)
+    });
     match twice {
         Some(port) => Err(ModelLoadError::unfit(format!(
             "two {side}s of the model would have the name `{}`",
@@ -146,6 +145,16 @@ mod tests {
         the name for the input `c` is left out: the model has no such input; it has: a, b
         "
         );
+    }
+
+    #[test]
+    fn outputs_that_are_one_tensor_have_one_name() {
+        for name in ["a", "scores"] {
+            let own = ["a", "a"].map(|name| (name.to_owned(), None)).to_vec();
+            let names = BTreeMap::from([("a".to_owned(), name.to_owned())]);
+            let ports = publish(Side::Output, own, &names, &mut Vec::new()).unwrap();
+            assert!(ports.iter().all(|port| port.public == name), "{ports:?}");
+        }
     }
 
     #[test]
