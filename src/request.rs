@@ -401,7 +401,9 @@ pub enum Parameter {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, Declared, InferRequest, InputTensor, Parameter, Priority, TEXT_COPIES};
+    use super::{
+        Data, Declared, InferRequest, InputTensor, Parameter, Priority, TEXT_COPIES, priority_of,
+    };
     use crate::budget::Budget;
 
     #[test]

@@ -21,7 +21,6 @@ use crate::{
     error::{Error, ErrorKind, Result},
     graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
-    quota::Priority,
     request::{InferRequest, priority_of},
     task::Task,
 };

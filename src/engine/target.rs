@@ -16,7 +16,7 @@ use crate::{
     },
     openvino::Work,
     pipeline::Trace,
-    quota::{ClientPlace, CountedClient, Priority, RequestOwner},
+    quota::{ClientPlace, CountedClient, RequestOwner},
     request::{InferRequest, InferResponse, InputTensor, priority_of},
     sequence::{Arrival, Begun, SequenceCommand, SequenceRefusal, control},
     servable::ServableInfo,
