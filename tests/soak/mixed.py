@@ -50,7 +50,7 @@ class Kind:
 class Mixed(Nearby):
     """Everybody who asks."""
 
-    def __init__(self, served, seed):
+    def __init__(self, served, seed, pace):
         self.served, self.random, self.kinds, self.stopping = served, random.Random(seed), {}, asyncio.Event()
         self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=LIMIT))
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
@@ -74,6 +74,7 @@ class Mixed(Nearby):
             (self.mortal, 1, 0.05),
             *self.nearby(),
         ]
+        loads = [(what, count, pause * pace) for what, count, pause in loads]
         failures = [
             (self.bad_request, 1, 0.1),
             (self.oversized, 1, 1.0),

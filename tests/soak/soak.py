@@ -30,8 +30,8 @@ WINDOWS = 12
 WARM = WINDOWS // 6
 # Sequences at once, and steps a second of all of them.
 LIVE, RATE = 40, 40
-# Samples of memory in all.
-SAMPLES = 600
+# Samples of memory in all, and the seconds between two at least: each takes time of the processor from what is measured.
+SAMPLES, PAUSE = 600, 0.5
 
 
 def growth(samples, seconds):
@@ -57,7 +57,7 @@ class Soak:
         client = Client(self.served.port, self.served.rest_port)
         table = await right_answers(client)
         self.sequences = Load(client, table, LIVE, RATE, options.seed)
-        self.mixed = Mixed(self.served, options.seed)
+        self.mixed = Mixed(self.served, options.seed, options.pace)
         chaos = self.chaos()
         await self.watch()
         await self.mixed.end()
@@ -95,7 +95,7 @@ class Soak:
             if now - shown > 60:
                 shown = now
                 self.progress()
-            await asyncio.sleep(min(seconds / SAMPLES, seconds + begun - now))
+            await asyncio.sleep(min(max(seconds / SAMPLES, PAUSE), seconds + begun - now))
 
     def progress(self):
         """A line about how it goes."""
@@ -156,6 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3600, help="how long it lasts")
     parser.add_argument("--chaos", type=float, default=0, help="how long the chaos test runs beside it, in seconds")
+    parser.add_argument("--pace", type=float, default=1, help="how many times longer the pauses between good requests are")
     parser.add_argument("--memory", type=float, default=3, help="by how many percent memory may grow")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--json", type=Path, help="where the report goes")
