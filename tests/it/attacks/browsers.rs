@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::WITH_METRICS;
+use super::{WITH_METRICS, small};
 use crate::support::{
     Server,
     http::{Answer, connect, read},
@@ -155,7 +155,7 @@ fn inference_and_health_are_for_pages_of_all_origins() {
 
 #[test]
 fn hosts_that_are_named_are_those_that_browsers_may_use() {
-    let server = Server::start_with("dummy", &["--allowed_hosts=ovms.example"]);
+    let server = small();
     let status = |host: &str, origin: &str| {
         let headers = [("Host", host), ("Origin", origin)];
         browse(&server, "POST", "/v1/config/reload", &headers).status

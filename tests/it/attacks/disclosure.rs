@@ -49,6 +49,9 @@ static SERVED: LazyLock<(Server, String)> = LazyLock::new(|| {
     config.model("broken", &broken);
     config.model("absent", &config.beside("nothing"));
     add_python(&mut config, "broken_graph", "import nothing_like_it\n");
+    let m = config.beside("m");
+    repository::copy(&model("dummy").join("1"), &m.join("1"));
+    config.model("m", &m)["shape"] = json!("auto");
     let folder = config.beside("").display().to_string();
     let folder = folder.trim_end_matches('/').to_owned();
     (config.serve_kept(&[]), folder)
@@ -145,18 +148,13 @@ fn calls_about_what_cannot_be_served_name_no_paths() {
 
 #[test]
 fn a_shape_that_a_model_cannot_be_loaded_for_names_no_paths() {
-    let root = repository::of(&[("1", "dummy")]);
-    let flags = ["--shape", "auto", "--file_system_poll_wait_seconds", "0"];
-    let server = Server::begin("m", root.path(), &flags);
-    server.wait_ready();
-    fs::remove_dir_all(root.path().join("1")).unwrap();
+    fs::remove_dir_all(format!("{}/m/1", SERVED.1)).unwrap();
     let other = raw("m", "b", "FP32", &[2, 3], &[0; 24]);
-    let refused = Grpc::connect(&server).refused(other);
+    let refused = Grpc::connect(&SERVED.0).refused(other);
     let known =
         "Model could not be reshaped with requested shape - File not found or cannot open - 1: ";
     assert!(refused.contains(known), "{refused}");
-    let folder = root.path().file_name().unwrap().to_str().unwrap();
-    assert!(!refused.contains(folder), "{refused}");
+    check("a shape", &refused);
 }
 
 #[test]

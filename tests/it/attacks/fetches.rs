@@ -41,8 +41,8 @@ impl Bait {
 #[test]
 fn no_request_makes_the_server_connect_to_anything() {
     let bait = Bait::set();
-    let server = Server::start_with("image_any", &["--metrics_enable"]);
-    let grpc = Grpc::connect(&server);
+    let server = Server::shared("image_any");
+    let grpc = Grpc::connect(server);
     for place in bait.places() {
         // TensorFlow Serving takes a configuration with this call; here it has no effect.
         let model = [field(1, b"fetched"), field(2, place.as_bytes())].concat();
@@ -62,7 +62,7 @@ fn no_request_makes_the_server_connect_to_anything() {
             Call::of(&format!("{service}/CudaSharedMemoryRegister"), load.clone()),
             Call::of(&format!("{service}/TraceSetting"), load),
         ];
-        let answers = wire::send(&server, &calls);
+        let answers = wire::send(server, &calls);
         assert!(answers[0].is_ok());
         assert!(answers[1..].iter().all(Result::is_err));
         // As names, and as the bytes of an image.
@@ -80,10 +80,10 @@ fn no_request_makes_the_server_connect_to_anything() {
             "/v2/repository/index",
             "/v2/repository/models/fetched/load",
         ] {
-            post(&server, path, config.as_bytes());
+            post(server, path, config.as_bytes());
         }
         let url = format!(r#"{{"instances":[{{"image":{{"url":"{place}"}}}}]}}"#);
-        let answer = post(&server, "/v1/models/image_any:predict", url.as_bytes());
+        let answer = post(server, "/v1/models/image_any:predict", url.as_bytes());
         assert_eq!(answer.status, 400, "{}", answer.text());
         for header in [
             "Referer",
@@ -92,11 +92,11 @@ fn no_request_makes_the_server_connect_to_anything() {
             "Link",
             "SOAPAction",
         ] {
-            send(&server, "GET", "/v2/health/live", &[(header, &place)], b"");
+            send(server, "GET", "/v2/health/live", &[(header, &place)], b"");
         }
-        get(&server, &place);
+        get(server, &place);
     }
-    assert_eq!(get(&server, "/v1/models/fetched").status, 404);
+    assert_eq!(get(server, "/v1/models/fetched").status, 404);
     bait.check();
 }
 

@@ -7,6 +7,7 @@ use flate2::{Compression, write::GzEncoder};
 use super::{
     http2::{DATA, END_STREAM, HEADERS, Http2, INFER, STREAM_INFER, head, header},
     memory::{Growth, WITH_BUDGET},
+    small,
 };
 use crate::support::{
     Server,
@@ -81,10 +82,10 @@ fn compressed_messages_are_counted_while_they_expand() {
 
 #[test]
 fn a_compressed_call_above_the_budget_is_reported_so() {
-    let server = Server::start_with("dummy", &["--max_bytes_in_flight=1000000"]);
+    let server = small();
     let grpc = Grpc::connect(&server);
     let mut large = dummy();
-    large.raw_input_contents[0] = vec![0; 2_000_000].into();
+    large.raw_input_contents[0] = vec![0; 5_000_000].into();
     let mut client = grpc
         .client
         .clone()
@@ -93,6 +94,6 @@ fn a_compressed_call_above_the_budget_is_reported_so() {
         .wait(async move { client.model_infer(large).await })
         .unwrap_err();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
-    insta::assert_snapshot!(status.message(), @"Request is too large - it needs more than 1000000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
+    insta::assert_snapshot!(status.message(), @"Request is too large - it needs more than 4000000 bytes, which is the most for all requests and answers in flight; send less at once, or raise --max-bytes-in-flight");
     grpc.check_serves();
 }

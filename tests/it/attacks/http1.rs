@@ -5,6 +5,7 @@ use std::{
     net::Shutdown,
 };
 
+use super::WITH_METRICS;
 use crate::support::{
     Server, busy, eventually,
     grpc::Grpc,
@@ -163,7 +164,7 @@ fn a_transfer_coding_is_chunked_alone() {
 
 #[test]
 fn a_client_that_has_said_all_gets_its_answer() {
-    let server = busy::serve(&[]);
+    let server = busy::shared();
     let (length, body) = busy::body(busy::SECONDS);
     let headers = [(JSON_LENGTH, length.as_str())];
     let request = head("POST", "/v2/models/busy/infer", body.len(), &headers);
@@ -186,9 +187,9 @@ fn a_client_that_has_said_all_gets_its_answer() {
 #[test]
 fn long_heads_count_until_their_requests_are_answered() {
     const LONG: usize = 300_000;
-    let server = Server::start_with("dummy", &["--metrics_enable"]);
+    let server = &*WITH_METRICS;
     let held = || -> usize {
-        let page = get(&server, "/metrics").text();
+        let page = get(server, "/metrics").text();
         let mut lines = page.lines();
         let bytes = lines.find_map(|line| line.strip_prefix("ovms_bytes_in_flight "));
         bytes.expect("the metric is there").parse().unwrap()
@@ -196,7 +197,7 @@ fn long_heads_count_until_their_requests_are_answered() {
     let long = "x".repeat(LONG);
     let head = head("POST", INFER, 1, &[("x", &long)]);
     let waiting = (0..10).map(|_| {
-        let mut stream = connect(&server);
+        let mut stream = connect(server);
         stream.write_all(head.as_bytes()).unwrap();
         stream
     });

@@ -106,32 +106,7 @@ fn idle_connections_make_room_for_probes_and_the_log_says_so_once() {
 }
 
 #[test]
-fn connections_at_work_keep_their_places() {
-    let server = Server::start_with("dummy", &["--max_connections=2"]);
-    let mut half = connect(&server);
-    let body = http1_head("POST", "/v2/models/dummy/infer", 1000, &[]);
-    half.write_all(body.as_bytes()).unwrap();
-    let mut talk = Http2::connect(&server, &[]);
-    let stream = talk.open(STREAM_INFER);
-    for _ in 0..8 {
-        assert_eq!(get(&server, LIVE).status, 200);
-        let mut idle = connect(&server);
-        let request = http1_head("GET", LIVE, 0, &[]);
-        assert_eq!(exchange(&mut idle, &request, b"").status, 200);
-        Grpc::connect(&server).check_serves();
-    }
-    talk.frame(super::http2::DATA, 1, stream, &[]);
-    talk.until("its end", |frame| {
-        frame.kind == HEADERS && frame.stream == stream
-    });
-    half.write_all(&[b' '; 1000]).unwrap();
-    let mut status = [0; 12];
-    half.read_exact(&mut status).unwrap();
-    assert_eq!(&status, b"HTTP/1.1 412");
-}
-
-#[test]
-fn the_addresses_of_a_port_have_their_places_together() {
+fn addresses_of_a_port_have_their_places_together_and_connections_at_work_keep_theirs() {
     // Those that wait until it is ready have no more than two at a time.
     let flags = [
         "--max_connections=4",
@@ -146,11 +121,34 @@ fn the_addresses_of_a_port_have_their_places_together() {
     let mut other = TcpStream::connect(("127.0.0.2", server.rest_port)).unwrap();
     let limit = Some(Duration::from_secs(60));
     other.set_read_timeout(limit).unwrap();
-    let request = http1_head("GET", LIVE, 0, &[]);
-    other.write_all(request.as_bytes()).unwrap();
+    let live = http1_head("GET", LIVE, 0, &[]);
+    other.write_all(live.as_bytes()).unwrap();
     server.wait_log("all 4 connections that the REST port may have are open");
-    drop(held);
+    drop(held.pop());
     assert_eq!(read_one(&mut other).status, 200);
+    drop(other);
+
+    // Of each port, one place is left.
+    let mut talks = [(); 3].map(|()| Http2::connect(&server, &[]));
+    let streams = talks.each_mut().map(|talk| talk.open(STREAM_INFER));
+    for _ in 0..8 {
+        assert_eq!(get(&server, LIVE).status, 200);
+        let mut idle = connect(&server);
+        assert_eq!(exchange(&mut idle, &live, b"").status, 200);
+        Grpc::connect(&server).check_serves();
+    }
+    for (talk, stream) in talks.iter_mut().zip(streams) {
+        talk.frame(super::http2::DATA, 1, stream, &[]);
+        talk.until("its end", |frame| {
+            frame.kind == HEADERS && frame.stream == stream
+        });
+    }
+    for half in &mut held {
+        half.write_all(&[b' '; 1000]).unwrap();
+        let mut status = [0; 12];
+        half.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 412");
+    }
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn the_page_shows_commands_that_reach_the_ports_of_inference() {
 
 #[test]
 fn what_manages_a_server_without_opting_in_is_known() {
-    let server = Server::start("dummy");
+    let server = Server::shared("dummy");
     for (method, path, status) in [
         // Opted in by flags.
         ("GET", "/metrics", 404),
@@ -159,7 +159,7 @@ fn what_manages_a_server_without_opting_in_is_known() {
         ("POST", "/v1/config/reload", 200),
     ] {
         let body = br#"{"model_config_list":[]}"#;
-        let answer = send(&server, method, path, &[], body);
+        let answer = send(server, method, path, &[], body);
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.text());
     }
     let calls = [
@@ -176,10 +176,10 @@ fn what_manages_a_server_without_opting_in_is_known() {
             Vec::new(),
         )
     });
-    for answer in wire::send(&server, &calls) {
+    for answer in wire::send(server, &calls) {
         assert_eq!(answer.unwrap_err().code(), Code::Unimplemented);
     }
-    Grpc::connect(&server).check_serves();
+    Grpc::connect(server).check_serves();
 }
 
 #[test]

@@ -24,13 +24,25 @@ mod trailers;
 mod watchers;
 mod windows;
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::support::Server;
 
 /// A server of the model `dummy` with metrics, for tests that read none.
-static WITH_METRICS: LazyLock<Server> =
+pub(super) static WITH_METRICS: LazyLock<Server> =
     LazyLock::new(|| Server::start_with("dummy", &["--metrics_enable"]).kept(None));
+
+/// Returns a server with room for 4 MB and one host for browsers, for a test that takes all of it.
+fn small() -> MutexGuard<'static, Server> {
+    static SMALL: LazyLock<Mutex<Server>> = LazyLock::new(|| {
+        let flags = [
+            "--max_bytes_in_flight=4000000",
+            "--allowed_hosts=ovms.example",
+        ];
+        Mutex::new(Server::start_with("dummy", &flags).kept(None))
+    });
+    SMALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Makes a field of bytes: a message, or a text.
 fn field(number: u8, contents: &[u8]) -> Vec<u8> {

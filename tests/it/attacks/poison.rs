@@ -21,14 +21,16 @@ use crate::support::{
     model,
     pipelines::{Config, dl},
     repository,
-    sequence::{self, Ask, Client, Wire},
+    sequence::{Ask, Client, Wire},
     thread,
 };
 
 /// A server of `pair` under several names, which are each of one test, and the folder of `lost`.
 static PAIRS: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
     let mut config = Config::of(&["pair"]);
-    config.model("n", &model("pair"));
+    for name in ["n", "attacked"] {
+        config.model(name, &model("pair"));
+    }
     let node = dl("first", "n", "a=request.a b=request.b", "sum=y");
     config.pipeline("p", "a b", &[node], "sum=first.y");
     let folder = config.beside("lost");
@@ -36,6 +38,34 @@ static PAIRS: LazyLock<(Server, PathBuf)> = LazyLock::new(|| {
     config.model("lost", &folder);
     (config.serve_kept(&[]), folder)
 });
+
+/// A server of sequences, whose models are replaced as often as they fail.
+static SEQUENCES: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&[]);
+    for (name, fixture) in [
+        ("tensors", "running_fail"),
+        ("requests", "running_fail"),
+        ("others", "running_fail"),
+        ("rows", "running_total"),
+    ] {
+        config.model(name, &model(fixture))["stateful"] = json!(true);
+    }
+    for (index, mode) in ["tensors", "requests"].into_iter().enumerate() {
+        let entry = &mut config.json["model_config_list"][index]["config"];
+        (entry["state_mode"], entry["nireq"]) = (json!(mode), json!(1));
+    }
+    config.json["model_config_list"][3]["config"]["shape"] = json!("(-1,4)");
+    config.serve_kept(&["--recovery_interval_ms", "1"])
+});
+
+/// Line of the log about a model that has failed.
+const REPLACED: &str = "the compiled model was replaced";
+
+/// Returns how often a model was replaced.
+fn replaced(server: &Server, model: &str) -> usize {
+    let lines = server.log_of(model).into_iter();
+    lines.filter(|line| line.contains(REPLACED)).count()
+}
 
 /// Number of clients with valid requests.
 const CLIENTS: i64 = 16;
@@ -124,12 +154,12 @@ fn clients(server: &Server, model: &str, time: Duration) -> (usize, Vec<String>,
 
 #[test]
 fn bad_shapes_every_100_ms_fail_none_of_the_valid_requests_of_16_clients() {
-    let server = Server::start("pair");
-    let (_, failed, quiet) = clients(&server, "pair", QUIET);
+    let server = &PAIRS.0;
+    let (_, failed, quiet) = clients(server, "attacked", QUIET);
     assert_eq!(failed, Vec::<String>::new());
     let over = Arc::new(AtomicBool::new(false));
     let attacker = {
-        let (client, over) = (Grpc::connect(&server), Arc::clone(&over));
+        let (client, over) = (Grpc::connect(server), Arc::clone(&over));
         thread(move || {
             let mut texts = Vec::new();
             for number in 0.. {
@@ -138,13 +168,13 @@ fn bad_shapes_every_100_ms_fail_none_of_the_valid_requests_of_16_clients() {
                 }
                 // Every other one is of shapes that were never seen.
                 let length = if number % 2 == 0 { 3 } else { 10 + number };
-                texts.push(client.refused(pair("pair", [1, length], [1, 2])));
+                texts.push(client.refused(pair("attacked", [1, length], [1, 2])));
                 std::thread::sleep(PAUSE);
             }
             texts
         })
     };
-    let (count, failed, p99) = clients(&server, "pair", ATTACK);
+    let (count, failed, p99) = clients(server, "attacked", ATTACK);
     over.store(true, Ordering::Relaxed);
     let refused = attacker.join().unwrap();
     println!("{count} valid requests; p99 {quiet:?} quiet, {p99:?} under attack");
@@ -165,12 +195,11 @@ fn bad_shapes_every_100_ms_fail_none_of_the_valid_requests_of_16_clients() {
     // Wanted is three times; other tests run beside this one.
     let bound = (quiet * 10).max(Duration::from_millis(100));
     assert!(p99 <= bound, "p99 {quiet:?} quiet, {p99:?} under attack");
-    assert_eq!(get(&server, "/v2/models/pair/ready").status, 200);
-    let log = server.log();
-    let replaced = log.matches("the compiled model was replaced").count();
+    assert_eq!(get(server, "/v2/models/attacked/ready").status, 200);
     assert_eq!(
-        replaced, 1,
-        "what does not fit is refused before it runs: {log}"
+        replaced(server, "attacked"),
+        1,
+        "what does not fit is refused before it runs"
     );
 }
 
@@ -198,15 +227,10 @@ fn values_that_make_inferences_fail_replace_the_model_at_most_once_in_the_time_s
         "{refused}"
     );
     // It was run again on the replacement, and fails by itself.
-    server.wait_log("the compiled model was replaced");
+    server.wait_log(REPLACED);
     good(2, &[1.0, 2.0, 3.0, 4.0]);
     good(3, &[1.0, 2.0, 3.0]);
-    let log = server.log();
-    assert_eq!(
-        log.matches("the compiled model was replaced").count(),
-        1,
-        "{log}"
-    );
+    assert_eq!(replaced(&server, "cut"), 1, "{}", server.log());
 }
 
 #[test]
@@ -324,7 +348,7 @@ fn inferences_that_do_not_end_are_answered_and_leave_the_model_to_others() {
     busy::check(2, &behind.wait());
     busy::check(3, &client.infer(busy::request(3)));
     assert!(stuck(1).is_some(), "it goes on beside");
-    server.wait_log("the compiled model was replaced");
+    server.wait_log(REPLACED);
 }
 
 #[test]
@@ -379,7 +403,7 @@ fn an_endless_inference_whose_client_has_left_holds_up_nobody() {
     let mut server = busy::serve(flags.as_flattened());
     let client = Grpc::connect(&server);
     drop(busy::running(&server, &client, busy::ENDLESS));
-    server.wait_log("the compiled model was replaced");
+    server.wait_log(REPLACED);
     busy::check(2, &client.infer(busy::request(2)));
     // The server ends all the same.
     server.signal("TERM");
@@ -388,9 +412,8 @@ fn an_endless_inference_whose_client_has_left_holds_up_nobody() {
 
 #[test]
 fn a_failed_step_leaves_other_sequences_where_they_are() {
-    let server = sequence::serve("running_fail", &[]);
-    let client = Client::connect(&server);
-    let step = |id: u64, split: i64| Ask::new("running_fail", 1.0).extra("split", split).id(id);
+    let client = Client::connect(&SEQUENCES);
+    let step = |id: u64, split: i64| Ask::new("others", 1.0).extra("split", split).id(id);
     let total = |ask: Ask| client.total(Wire::Raw, &ask);
     assert_eq!(total(step(1, 2).start()), (1, 1.0));
     let refused = client.refused(Wire::Raw, &step(2, 3).start());
@@ -398,7 +421,7 @@ fn a_failed_step_leaves_other_sequences_where_they_are() {
         refused.ends_with(" - sequence 2 has been closed"),
         "{refused}"
     );
-    server.wait_log("the compiled model was replaced");
+    SEQUENCES.wait_log_of("others", REPLACED);
     // One goes on, another begins on what is there now.
     assert_eq!(total(step(1, 2)), (1, 2.0));
     assert_eq!(total(step(3, 2).start()), (3, 1.0));
@@ -409,15 +432,9 @@ fn a_failed_step_leaves_other_sequences_where_they_are() {
 #[test]
 fn steps_that_fail_again_and_again_spoil_no_sequence() {
     const FAILED: u64 = 4;
+    let client = Client::connect(&SEQUENCES);
     for mode in ["tensors", "requests"] {
-        let flags = [
-            ["--state_mode", mode],
-            ["--nireq", "1"],
-            ["--recovery_interval_ms", "1"],
-        ];
-        let server = sequence::serve("running_fail", flags.as_flattened());
-        let client = Client::connect(&server);
-        let step = |id: u64, split: i64| Ask::new("running_fail", 1.0).extra("split", split).id(id);
+        let step = |id: u64, split: i64| Ask::new(mode, 1.0).extra("split", split).id(id);
         let total = |ask: Ask| client.total(Wire::Raw, &ask);
         let closed = |ask: Ask, id: u64| {
             let refused = client.refused(Wire::Raw, &ask);
@@ -442,17 +459,16 @@ fn steps_that_fail_again_and_again_spoil_no_sequence() {
                 steps = 1.0;
             }
         }
-        let log = server.log();
+        let log = SEQUENCES.log_of(mode).join("\n");
         assert!(!log.contains("cannot be replaced"), "{log}");
     }
 }
 
 #[test]
 fn a_step_whose_shape_does_not_fit_closes_its_sequence_before_a_failure_and_after_it() {
-    let server = sequence::serve("running_total", &["--shape", "(-1,4)"]);
-    let client = Client::connect(&server);
+    let client = Client::connect(&SEQUENCES);
     let of_rows = |id: u64, rows: usize| {
-        let mut ask = Ask::new("running_total", 1.0).id(id);
+        let mut ask = Ask::new("rows", 1.0).id(id);
         ask.data.1 = vec![i64::try_from(rows).unwrap(), 4];
         ask.data.2 = vec![1.0; 4 * rows];
         ask
@@ -466,10 +482,9 @@ fn a_step_whose_shape_does_not_fit_closes_its_sequence_before_a_failure_and_afte
             client.refused(Wire::Raw, &of_rows(id, 1)),
             Wire::Raw.unknown()
         );
-        server.wait_log("the compiled model was replaced");
+        SEQUENCES.wait_log_of("rows", REPLACED);
     }
-    let replaced = server.log();
-    let replaced = replaced.matches("the compiled model was replaced").count();
+    let replaced = replaced(&SEQUENCES, "rows");
     assert_eq!(replaced, 1, "the second is refused before it runs");
 }
 

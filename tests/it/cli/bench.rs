@@ -14,6 +14,7 @@ use crate::support::{
     cli::{self, Run, words},
     fixture,
     generator::Generator,
+    graphs::examples,
     infer::{GRPC, REST, TFS_GRPC, interrupt, port, signal},
     model,
     pipelines::Config,
@@ -198,16 +199,15 @@ fn streams_have_an_answer_for_each_request() {
 
 #[test]
 fn events_of_a_graph_are_counted_and_a_generator_without_its_end_has_a_hint() {
-    let server = Server::of_file(&fixture("graphs/config.json"), &[]);
-    server.wait_ready();
+    let server = examples();
     let flags = ["streamer", "-i", "prompt=the model", "--stream"];
-    let level = &report(&server, REST, &flags)["levels"][0];
+    let level = &report(server, REST, &flags)["levels"][0];
     let number = |value: &Value| value.as_f64().unwrap();
     let responses = number(&level["responses_per_second"]) / number(&level["rate"]);
     assert!(responses > 2.0, "{level}");
     let (first, last) = (&level["first_response_us"], &level["latency_us"]);
     assert!(number(&first["p50"]) <= number(&last["p50"]), "{level}");
-    let said = bench(&server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
+    let said = bench(server, GRPC, &[&flags[..], &SHORT].concat()).stderr;
     assert!(said.contains("use `--responses end`"), "{said}");
     assert!(!said.contains("no server answers"), "{said}");
 }

@@ -150,9 +150,9 @@ fn without_a_server_a_file_lists_what_it_would_serve() {
         assert!(has_no_names(&asked(url, "nosuch.json")), "{url}");
         assert!(has_no_names(&asked(url, "")), "{url}");
     }
-    let server = Server::shared("add");
+    let server = Server::shared("dummy");
     let url = format!("127.0.0.1:{}", server.port);
-    assert_eq!(asked(&url, "config.json"), "add\t1 READY\n");
+    assert_eq!(asked(&url, "config.json"), "dummy\t1 READY\n");
 }
 
 #[test]

@@ -4,31 +4,20 @@ use std::{fs, io::Write, net::TcpListener, sync::LazyLock};
 
 use crate::support::{
     Server,
-    checks::{dummy, entry, file, sound},
-    cli, model, repository,
+    checks::{dummy, file, sound},
+    cli, model,
+    pipelines::Config,
     shells::{Shell, WITHIN},
     tools,
 };
 
 /// A server of servables with names of all kinds.
 static SERVED: LazyLock<Server> = LazyLock::new(|| {
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    let dummy = model("dummy");
-    let names = [
-        "dummy",
-        "a:b",
-        "it's $HOME",
-        "two words",
-        "ta/lk",
-        "run `id`;$(id)",
-    ];
-    let mut models: Vec<String> = names.iter().map(|name| entry(name, &dummy, "")).collect();
-    models.push(entry("add", &model("add"), ""));
-    fs::write(&path, file(&models, &[], &[])).unwrap();
-    let server = Server::of_file(&path, &[]);
-    server.wait_ready();
-    server.kept(Some(folder))
+    let mut config = Config::of(&["dummy", "add"]);
+    for name in ["a:b", "it's $HOME", "two words", "ta/lk", "run `id`;$(id)"] {
+        config.model(name, &model("dummy"));
+    }
+    config.serve_kept(&[])
 });
 
 /// Typed lines, and the resulting arguments of the program.

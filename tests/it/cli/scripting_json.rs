@@ -15,7 +15,7 @@ use crate::support::{
     http::post,
     infer::{GRPC, REST, TFS_REST, infer},
     model,
-    pipelines::{connections, dl},
+    pipelines::{Config, connections, dl},
     repository,
     steps::STEPS,
 };
@@ -201,17 +201,12 @@ fn errors_are_one_line_where_that_is_asked_for() {
 
 #[test]
 fn a_failed_reload_fits_the_schema_of_states() {
-    let folder = repository::folder();
-    let file = folder.path().join("config.json");
-    let config =
-        json!({"model_config_list": [{"config": {"name": "m", "base_path": model("dummy")}}]});
-    fs::write(&file, config.to_string()).unwrap();
-    let server = Server::of_file(&file, &["--file_system_poll_wait_seconds", "0"]);
-    server.wait_ready();
-    fs::write(&file, "{").unwrap();
+    let config = Config::of(&["dummy"]);
+    let server = config.serve();
+    fs::write(config.beside("config.json"), "{").unwrap();
     assert_eq!(post(&server, "/v1/config/reload", b"").status, 412);
     for api in [GRPC, REST] {
-        for args in [&["--status"][..], &["--status", "m"]] {
+        for args in [&["--status"][..], &["--status", "dummy"]] {
             let run = infer(&server, api, &[args, &["--output", "json"]].concat());
             let states = checked("infer-status", 0, &run);
             let reason = states[0]["reload_failure"]["reason"].as_str().unwrap();

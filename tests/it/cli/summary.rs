@@ -1,8 +1,6 @@
 //! Summary that `ovms serve` logs once, after the first load.
 
-use std::fs;
-
-use crate::support::{Server, cli, http::get, model, repository};
+use crate::support::{Server, cli, http::get, model, pipelines::Config, repository};
 
 /// Returns the lines of the log after `ready`, without their times, up to the last of the summary.
 fn summary(server: &Server, last: &str) -> String {
@@ -59,7 +57,7 @@ fn the_line_to_try_works_for_models_with_sequences() {
 
 #[test]
 fn the_line_to_try_has_the_least_shape_of_bounded_inputs() {
-    let server = Server::shared("image_range");
+    let server = Server::start("image_range");
     let line = server.wait_log("try: ovms infer");
     let (_, command) = line.split_once("try: ").unwrap();
     let program = cli::command();
@@ -71,20 +69,13 @@ fn the_line_to_try_has_the_least_shape_of_bounded_inputs() {
 
 #[test]
 fn many_models_are_counted_and_what_is_missing_is_reported() {
-    let folder = repository::folder();
-    let dummy = model("dummy");
-    let entry = |name: &str, path: &str| {
-        format!(r#"{{"config": {{"name": "{name}", "base_path": "{path}"}}}}"#)
-    };
-    let mut entries: Vec<String> = (0..12)
-        .map(|number| entry(&format!("m{number:02}"), dummy.to_str().unwrap()))
-        .collect();
-    entries.push(entry("gone", "/nonexistent"));
-    entries.push(entry("nothing", folder.path().to_str().unwrap()));
-    let config = folder.path().join("config.json");
-    let text = format!(r#"{{"model_config_list": [{}]}}"#, entries.join(", "));
-    fs::write(&config, text).unwrap();
-    let server = Server::of_file(&config, &[]);
+    let (folder, mut config) = (repository::folder(), Config::of(&[]));
+    for number in 0..12 {
+        config.model(&format!("m{number:02}"), &model("dummy"));
+    }
+    config.model("gone", "/nonexistent".as_ref());
+    config.model("nothing", folder.path());
+    let server = config.serve();
     assert_reported!(summary(&server, "try: curl"), @"
     ovms 0.1.0 serves 12 models (2 not served), with OpenVINO <version>
       gRPC: localhost:<port>
@@ -104,20 +95,6 @@ fn many_models_are_counted_and_what_is_missing_is_reported() {
       try: ovms infer m00 --random --url localhost:<port>
       try: curl http://localhost:<rest port>/v2/models/m00
     ");
-}
-
-#[test]
-fn a_log_in_json_has_one_event() {
-    let server = Server::begin("dummy", &model("dummy"), &["--log_format", "json"]);
-    let line = server.wait_log(r#""message":"serving""#);
-    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(event["served"], 1);
-    assert_eq!(event["failed"], 0);
-    assert_eq!(event["names"], "dummy");
-    assert_eq!(event["grpc"], format!("localhost:{}", server.port));
-    let log = server.log();
-    let is_event = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
-    assert!(log.lines().all(is_event), "{log}");
 }
 
 #[test]

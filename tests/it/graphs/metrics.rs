@@ -1,6 +1,10 @@
 //! Metrics of graphs.
 
-use super::{shared, workers::config_with};
+use super::{
+    shared::{self, add_code},
+    worker_ends::a_request_beyond_the_limit_of_memory_fails_alone,
+    workers::{add_ends, config_with, the_log_says_where_a_handler_was_that_ended_its_worker},
+};
 use crate::support::{
     eventually,
     graphs::{PASS, add, code},
@@ -111,15 +115,23 @@ fn only_runs_that_succeed_are_timed() {
 }
 
 #[test]
-fn deaths_and_memory_of_workers_are_counted() {
-    let config = config_with(&[("python_memory_limit", (1_u64 << 30).into())]);
+fn deaths_and_memory_of_workers_are_counted_and_logged() {
+    let mut config = config_with(&[("python_memory_limit", (1_u64 << 30).into())]);
+    add_code(
+        &mut config,
+        "beyond",
+        &[("python_memory_limit", "400M".into())],
+    );
+    add_ends(&mut config);
     let server = config.serve_with(&["--metrics_enable"]);
     let client = Grpc::connect(&server);
     let workers = || {
         let page = get(&server, "/metrics").text();
-        let lines = page
-            .lines()
-            .filter(|line| line.starts_with("ovms_python_worker"));
+        let is_one = |line: &&str| {
+            let is_meant = line.contains("\"py\"") || line.contains("\"other\"");
+            line.starts_with("ovms_python_worker") && is_meant
+        };
+        let lines = page.lines().filter(is_one);
         lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(workers(), @r#"
@@ -144,22 +156,6 @@ fn deaths_and_memory_of_workers_are_counted() {
     ovms_python_worker_restarts{name="other"} 0
     ovms_python_worker_restarts{name="py"} 2
     "#);
-}
-
-#[test]
-fn nodes_of_graphs_count_their_runs() {
-    let mut config = Config::of(&[]);
-    add(&mut config, "g", PASS);
-    let server = config.serve_with(&["--metrics_enable", "--metrics_list", "ovms_node_time_us"]);
-    let client = Grpc::connect(&server);
-    client.answered(request("g", &[("in", &[1], &[1.0])]));
-    let page = get(&server, "/metrics").text();
-    let counts: Vec<&str> = page
-        .lines()
-        .filter(|line| line.contains("_count"))
-        .collect();
-    assert_eq!(
-        counts,
-        [r#"ovms_node_time_us_count{name="g",node="PassThroughCalculator"} 1"#]
-    );
+    a_request_beyond_the_limit_of_memory_fails_alone(&server, &client);
+    the_log_says_where_a_handler_was_that_ended_its_worker(&config, &server, &client);
 }

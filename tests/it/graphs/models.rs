@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::{
-    graphs::{add, graph, next, node, options, reported, rest, session, shown},
+    graphs::{add, examples, graph, next, node, options, reported, rest, session, shown},
     grpc::{Grpc, floats, raw, to_floats},
     pipelines::{Config, dl, status},
     streams::Talk,
@@ -94,14 +94,10 @@ fn streams_go_through_models_and_pipelines_until_those_leave() {
 
 #[test]
 fn the_examples_are_loaded_from_their_own_file() {
-    let server = crate::support::Server::of_file(
-        &crate::support::fixture("graphs/config.json"),
-        &["--file_system_poll_wait_seconds", "0"],
-    );
-    server.wait_ready();
-    let client = Grpc::connect(&server);
+    let server = examples();
+    let client = Grpc::connect(server);
     for name in ["text", "classify", "streamer", "tracker"] {
-        assert_eq!(status(&server, name), "AVAILABLE OK", "{name}");
+        assert_eq!(status(server, name), "AVAILABLE OK", "{name}");
     }
     // An image of one colour is of some class, whatever its size.
     let answer = client.answered(raw("classify", "image", "UINT8", &[8, 5, 3], &[200; 120]));

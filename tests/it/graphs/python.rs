@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use super::shared::{self, add_code};
+use super::shared;
 use crate::support::{
-    eventually,
-    graphs::{add, code, failed, file, graph, python, reload, reported, shown},
+    Server, eventually,
+    graphs::{CODE, add, code, failed, file, graph, python, reload, reported, shown},
     grpc::{Grpc, raw},
     pipelines::Config,
     repository,
@@ -42,19 +42,18 @@ fn long_errors_are_cut() {
     server.wait_log(", in raises_long");
 }
 
-#[test]
-fn errors_of_requests_name_graph_and_node_in_the_log() {
-    let mut config = Config::of(&[]);
-    add_code(&mut config, "py", &[]);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+pub(super) fn errors_of_requests_name_graph_and_node_in_the_log(
+    config: &Config,
+    server: &Server,
+    client: &Grpc,
+) {
     let fields = |log: &str, text: &str| {
         let (_, rest) = log.split_once(text).expect("it is logged");
         assert!(rest.contains("of=\"graph py\" node="), "{text}: {rest}");
     };
-    reported(&client, code("py", "raise ValueError('one')"));
-    reported(&client, code("py", "return [Tensor('other', b'')]"));
-    reported(&client, code("py", "yield [Tensor('out', b'')]"));
+    reported(client, code("py", "raise ValueError('one')"));
+    reported(client, code("py", "return [Tensor('other', b'')]"));
+    reported(client, code("py", "yield [Tensor('out', b'')]"));
     server.wait_log("LOOPBACK is not defined in the node");
     let log = server.log();
     fields(&log, " - ValueError: one");
@@ -74,15 +73,16 @@ fn errors_of_requests_name_graph_and_node_in_the_log() {
         "{log}"
     );
     // The file is in the folder of the handler, and the server starts elsewhere.
-    file(&config, "py/labels.txt", "");
+    file(config, "py/labels.txt", "");
     file(
-        &config,
+        config,
         "py/handler.py",
         "class OvmsPythonModel:\n  def initialize(self, kwargs): open('labels.txt')\n  def execute(self, i): return []\n",
     );
-    reload(&server);
+    reload(server);
     let line = server.wait_log("open `os.path.join(kwargs[\"base_path\"], NAME)`");
     assert!(line.contains("of=\"graph py\" node="), "{line}");
+    file(config, "py/handler.py", CODE);
 }
 
 #[test]

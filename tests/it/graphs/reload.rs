@@ -2,9 +2,13 @@
 
 use std::{fs, path::Path};
 
+use super::{
+    python::errors_of_requests_name_graph_and_node_in_the_log,
+    worker_ends::a_worker_that_dies_while_it_loads_is_not_replaced,
+};
 use crate::support::{
     Server, eventually,
-    graphs::{self, LIST, PASS, add, add_python, changes, file, reload, shown},
+    graphs::{self, CODE, LIST, PASS, add, add_python, changes, file, reload, shown},
     grpc::{Grpc, raw},
     http::get,
     pipelines::{Config, infer, lines, request, status, wait_lines},
@@ -115,12 +119,20 @@ fn ask(client: &Grpc, name: &str) -> String {
 }
 
 #[test]
-fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
+fn handlers_are_reloaded() {
     let mut config = Config::of(&[]);
     let log = config.beside("log");
     let handler = add_python(&mut config, "g", &witness("old", &log));
+    let kept = witness("old", &config.beside("kept.log"));
+    add_python(&mut config, "kept", &kept);
+    add_python(&mut config, "py", CODE);
+    add_python(&mut config, "dies", "import os; os._exit(7)\n");
     let mut server = config.serve();
     let client = Grpc::connect(&server);
+    a_worker_that_dies_while_it_loads_is_not_replaced(&config, &server, &client);
+    errors_of_requests_name_graph_and_node_in_the_log(&config, &server, &client);
+    the_old_handler_serves_while_the_new_one_fails(&config, &server, &client);
+    // Another one takes effect, and the old one ends with its last request.
     assert_eq!(ask(&client, "g"), "old");
     let wait = handler.with_file_name("wait");
     fs::write(&wait, "").unwrap();
@@ -147,13 +159,8 @@ fn another_handler_takes_effect_and_the_old_one_ends_with_its_last_request() {
     assert_eq!(reported, ["begin old", "begin new", "end old", "end new"]);
 }
 
-#[test]
-fn the_old_handler_serves_while_the_new_one_fails() {
-    let mut config = Config::of(&[]);
-    let log = config.beside("log");
-    let handler = add_python(&mut config, "g", &witness("old", &log));
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+fn the_old_handler_serves_while_the_new_one_fails(config: &Config, server: &Server, client: &Grpc) {
+    let (log, handler) = (config.beside("kept.log"), config.beside("kept/handler.py"));
     let raises = witness("bad", &log).replace("note(\"begin\")", "raise ValueError(\"no\")");
     for (text, reported) in [
         ("class (", "SyntaxError"),
@@ -161,17 +168,17 @@ fn the_old_handler_serves_while_the_new_one_fails() {
         ("x = 1", "OvmsPythonModel"),
     ] {
         fs::write(&handler, text).unwrap();
-        assert_eq!(reload(&server), 412);
-        assert_eq!(status(&server, "g"), "AVAILABLE UNKNOWN");
-        let message = message(&server, "g");
+        assert_eq!(reload(server), 412);
+        assert_eq!(status(server, "kept"), "AVAILABLE UNKNOWN");
+        let message = message(server, "kept");
         assert!(message.contains(reported), "{message}");
-        assert_eq!(ask(&client, "g"), "old");
+        assert_eq!(ask(client, "kept"), "old");
     }
     assert_eq!(lines(&log, "end old"), [""; 0]);
     fs::write(&handler, witness("new", &log)).unwrap();
-    assert_eq!(reload(&server), 201);
-    assert_eq!(status(&server, "g"), "AVAILABLE OK");
-    assert_eq!(ask(&client, "g"), "new");
+    assert_eq!(reload(server), 201);
+    assert_eq!(status(server, "kept"), "AVAILABLE OK");
+    assert_eq!(ask(client, "kept"), "new");
     wait_lines(&log, "end old", 1);
 }
 

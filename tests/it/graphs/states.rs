@@ -85,12 +85,24 @@ fn graphs_with_errors_leave_the_others_alone() {
 }
 
 #[test]
-fn one_graph_that_cannot_be_loaded_leaves_the_server_running() {
+fn one_graph_of_the_flags_that_cannot_be_loaded_is_reported_and_can_be_fixed() {
     let root = crate::support::repository::folder();
-    graphs::write(root.path(), "nothing of this kind");
+    // Features that only the C++ server has are reported as left out.
+    let text = PASS.replace("PassThroughCalculator", "HttpLLMCalculator");
+    graphs::write(root.path(), &text);
     let server = Server::begin("g", root.path(), &[]);
+    let reported = server.wait_log("Unable to find Calculator \"HttpLLMCalculator\"; ");
+    assert!(reported.contains(" ERROR "), "{reported}");
+    let why = "graphs for large language models are absent from this server on purpose";
+    assert!(reported.contains(why), "{reported}");
+    server.wait_log("serving continues without the graph");
     server.wait_ready();
+    let listed = get(&server, "/v1/config").json();
+    assert_eq!(listed["g"]["model_version_status"][0]["state"], "LOADING");
     is_refused(&server, &Grpc::connect(&server), "g");
+    graphs::write(root.path(), "nothing of this kind");
+    assert_ne!(graphs::reload(&server), 201);
+    assert_eq!(status(&server, "g"), "LOADING FAILED_PRECONDITION");
     graphs::write(root.path(), PASS);
     assert_eq!(graphs::reload(&server), 201);
     assert_eq!(status(&server, "g"), "AVAILABLE OK");

@@ -9,6 +9,7 @@ use std::{
 use ovms::proto::kserve::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
 
 use super::shared;
+use crate::protocol::sizes::LIMITED;
 use crate::support::{
     Server, busy, eventually,
     graphs::{CODE, add, at, code, file, generative, graph, next, node, python, rest},
@@ -73,8 +74,7 @@ fn what_opens_a_stream_wrongly_ends_it() {
 
 #[test]
 fn a_message_that_is_no_request_ends_the_stream() {
-    let server = Server::start_with("dummy", &["--max_message_size", "1000"]);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(&LIMITED);
     let mut talk = Talk::open(&grpc);
     assert_eq!(talk.ask(with_id(1, dummy())).reported(), "response 1");
     let large = raw("dummy", "b", "FP32", &[1, 1000], &floats(&[0.0; 1000]));
@@ -128,7 +128,7 @@ fn a_deadline_is_that_of_the_whole_stream() {
 
 #[test]
 fn a_request_may_have_a_limit_of_its_own() {
-    let server = busy::serve(&[]);
+    let server = busy::shared();
     let grpc = Grpc::connect(&server);
     let mut talk = Talk::open(&grpc);
     let limit = InferParameter {
@@ -145,7 +145,7 @@ fn a_request_may_have_a_limit_of_its_own() {
 
 #[test]
 fn the_slot_of_a_stream_that_is_cancelled_comes_back() {
-    let server = busy::serve(&["--max_queued_requests", "0"]);
+    let server = busy::without_queue();
     let grpc = Grpc::connect(&server);
     let talk = Talk::open(&grpc);
     let before = server.processor_time();
@@ -158,7 +158,7 @@ fn the_slot_of_a_stream_that_is_cancelled_comes_back() {
 
 #[test]
 fn a_half_closed_stream_gets_the_answers_that_are_missing() {
-    let server = busy::serve(&[]);
+    let server = busy::shared();
     let grpc = Grpc::connect(&server);
     let talk = Talk::open(&grpc);
     talk.send(with_id("slow", busy::request(busy::SECONDS / 4)));

@@ -10,7 +10,7 @@ use super::{
     workers::{FINE, config_with, is_fine},
 };
 use crate::support::{
-    cli, eventually,
+    Server, cli, eventually,
     graphs::{CODE, PYTHON, add, add_python, code, file, generative, reported},
     grpc::Grpc,
     http::post,
@@ -53,41 +53,40 @@ fn a_limit_of_memory_that_no_interpreter_fits_in_is_named() {
     });
 }
 
-#[test]
-fn a_request_beyond_the_limit_of_memory_fails_alone() {
+pub(super) fn a_request_beyond_the_limit_of_memory_fails_alone(server: &Server, client: &Grpc) {
     const INPUT: usize = 200 << 20;
-    let config = config_with(&[("python_memory_limit", "400M".into())]);
-    let server = config.serve();
-    let client = Grpc::connect(&server);
     let large = format!("{FINE}\n{}", "#".repeat(INPUT));
-    let text = reported(&client, code("py", &large));
+    let text = reported(client, code("beyond", &large));
     let expected = format!(
         "MemoryError: no memory for the {} bytes of input \"in\"; python_memory_limit has to be larger",
         large.len()
     );
     assert!(text.contains(&expected), "{text}");
-    assert_eq!(reported(&client, code("py", FINE)), "out UINT8 [4] fine");
+    assert_eq!(reported(client, code("beyond", FINE)), "out UINT8 [4] fine");
     let log = server.log();
-    assert!(!log.contains("has restarted"), "{log}");
+    assert!(
+        !log.contains("has restarted, with its handlers of=\"graph beyond\""),
+        "{log}"
+    );
 }
 
-#[test]
-fn a_worker_that_dies_while_it_loads_is_not_replaced() {
-    let config = config_with(&[]);
-    file(&config, "py/handler.py", "import os; os._exit(7)\n");
-    let server = config.serve();
-    server.wait_log("Python worker ended with status 7 of=\"graph py\" worker=0 node=\"py\"");
-    server.wait_log("worker of graph py ended with status 7 in node py");
+pub(super) fn a_worker_that_dies_while_it_loads_is_not_replaced(
+    config: &Config,
+    server: &Server,
+    client: &Grpc,
+) {
+    server.wait_log("Python worker ended with status 7 of=\"graph dies\" worker=0 node=\"py\"");
+    server.wait_log("worker of graph dies ended with status 7 in node py");
     // One that loads is replaced, as ever.
-    file(&config, "py/handler.py", CODE);
-    let client = Grpc::connect(&server);
-    crate::support::graphs::reload(&server);
-    let text = reported(&client, code("py", "import os; os._exit(8)"));
+    file(config, "dies/handler.py", CODE);
+    crate::support::graphs::reload(server);
+    let text = reported(client, code("dies", "import os; os._exit(8)"));
     assert!(text.contains("ended with status 8"), "{text}");
-    server.wait_log("has restarted, with its handlers of=\"graph py\"");
+    let restarted = "has restarted, with its handlers of=\"graph dies\"";
+    server.wait_log(restarted);
     let log = server.log();
     // One for the first death would have begun long before.
-    assert_eq!(log.matches("has restarted").count(), 1, "{log}");
+    assert_eq!(log.matches(restarted).count(), 1, "{log}");
     assert!(!log.contains("python_memory_limit"), "{log}");
 }
 

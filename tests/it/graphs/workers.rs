@@ -532,28 +532,34 @@ def deep(level=60):
     return deep(level - 1) if level else crash()
 ";
 
-#[test]
-fn the_log_says_where_a_handler_was_that_ended_its_worker() {
-    let mut config = Config::of(&[]);
-    let all = [
-        ("crash", Some("6 in crash"), "was killed by SIGSEGV"),
-        ("hang", Some("8 in hang"), "was killed after 500 ms"),
-        ("deep", Some("6 in crash"), "was killed by SIGSEGV"),
-        // A handler may do with the signal what it likes, and a child is not the worker.
-        ("deaf", None, "was killed after 500 ms"),
-        ("rude", None, "was killed after 500 ms"),
-        ("fork", None, "ended with status 3"),
-    ];
-    for (name, ..) in all {
-        add_python(&mut config, name, ENDS);
-        set_options(&mut config, name, &[("python_timeout_ms", 500.into())]);
+/// Ends of workers by the names of graphs whose handler is [`ENDS`]: its line, and the reason.
+const WAYS: [(&str, Option<&str>, &str); 6] = [
+    ("crash", Some("6 in crash"), "was killed by SIGSEGV"),
+    ("hang", Some("8 in hang"), "was killed after 500 ms"),
+    ("deep", Some("6 in crash"), "was killed by SIGSEGV"),
+    // A handler may do with the signal what it likes, and a child is not the worker.
+    ("deaf", None, "was killed after 500 ms"),
+    ("rude", None, "was killed after 500 ms"),
+    ("fork", None, "ended with status 3"),
+];
+
+/// Adds those graphs.
+pub(super) fn add_ends(config: &mut Config) {
+    for (name, ..) in WAYS {
+        add_python(config, name, ENDS);
+        set_options(config, name, &[("python_timeout_ms", 500.into())]);
     }
-    let server = config.serve();
-    let client = Grpc::connect(&server);
+}
+
+pub(super) fn the_log_says_where_a_handler_was_that_ended_its_worker(
+    config: &Config,
+    server: &Server,
+    client: &Grpc,
+) {
     let mut seen = server.log().len();
-    for (name, place, how) in all {
+    for (name, place, how) in WAYS {
         let path = config.beside(name).join("handler.py");
-        let text = reported(&client, code(name, name));
+        let text = reported(client, code(name, name));
         let died = format!("worker of graph {name} {how}");
         assert!(
             text.contains(&died) && text.ends_with(" in node py"),

@@ -5,7 +5,7 @@ use std::fs;
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
 
-use super::batching::{SERVER, config, logged, outputs, row, serve, sizes, statistics};
+use super::batching::{SERVER, config, outputs, row, serve, sizes, statistics};
 use crate::support::{
     Server, cli,
     grpc::{self, Call, Grpc},
@@ -120,7 +120,7 @@ fn models_that_mix_rows_or_whose_shapes_depend_on_values_are_refused() {
         ("picky", "shapes within the model depend on values"),
         ("picky_auto", "shapes within the model depend on values"),
     ] {
-        let line = logged(&SERVER, name, "dynamic_batching is off: ");
+        let line = SERVER.wait_log_of(name, "dynamic_batching is off: ");
         assert!(line.contains(reason), "{name}: {line}");
         let text = shortfall(&SERVER, name);
         let text = text.as_str().unwrap();
@@ -129,7 +129,7 @@ fn models_that_mix_rows_or_whose_shapes_depend_on_values_are_refused() {
         assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));
         assert_eq!(config.output[0].dims, [-1, 4], "no row, but all of it");
     }
-    let line = logged(&SERVER, "centered_auto", "dynamic_batching is off: ");
+    let line = SERVER.wait_log_of("centered_auto", "dynamic_batching is off: ");
     assert!(line.contains(" where a request alone gives 0"), "{line}");
     let both = request(
         "centered_auto",
@@ -187,15 +187,14 @@ fn sizes_beyond_the_limit_of_memory_are_not_kept() {
 
 #[test]
 fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
-    let batching = r#"{"max_batch":16,"max_delay_us":1000000,"max_bytes":"6M"}"#;
-    let server = serve("passthrough_f32", batching);
-    let grpc = Grpc::connect(&server);
+    const NAME: &str = "large_rows";
+    let grpc = Grpc::connect(&SERVER);
     let ask = |count: usize, width: usize| {
         let rows = (0..count).map(|number| vec![f32::from(u8::try_from(number).unwrap()); width]);
         let rows: Vec<_> = rows.collect();
         let calls: Vec<_> = rows
             .iter()
-            .map(|values| grpc.call(row("passthrough_f32", values)))
+            .map(|values| grpc.call(row(NAME, values)))
             .collect();
         for (call, values) in calls.into_iter().zip(&rows) {
             assert!(outputs(call.wait()) == *values);
@@ -203,12 +202,12 @@ fn rows_that_are_larger_than_there_is_memory_for_run_alone() {
     };
     // Sixteen rows take 8 MiB, with as much for outputs, and four a quarter of that.
     ask(16, 1 << 16);
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16)]);
-    server.wait_log("requests of 16 rows run one by one: ");
+    assert_eq!(sizes(&grpc, NAME), [(1, 16)]);
+    SERVER.wait_log_of(NAME, "requests of 16 rows run one by one: ");
     ask(16, 1 << 8);
-    assert_eq!(sizes(&grpc, "passthrough_f32"), [(1, 16), (16, 1)]);
-    let text = shortfall(&server, "passthrough_f32");
-    assert_eq!(text, Value::Null, "{}", server.log());
+    assert_eq!(sizes(&grpc, NAME), [(1, 16), (16, 1)]);
+    let text = shortfall(&SERVER, NAME);
+    assert_eq!(text, Value::Null, "{}", SERVER.log());
 }
 
 #[test]
@@ -237,7 +236,7 @@ fn the_replacement_of_a_model_measures_nothing_again() {
 fn a_limit_that_no_size_keeps_turns_batches_off() {
     let of_model = "and max_bytes of dynamic_batching is 1.0 MiB";
     let is_off = |server: &Server, name: &str, reason: &str| {
-        let line = logged(server, name, "dynamic_batching is off: ");
+        let line = server.wait_log_of(name, "dynamic_batching is off: ");
         assert!(
             line.contains("batches of 2 rows take about ") && line.contains(reason),
             "{line}"

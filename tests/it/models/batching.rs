@@ -13,7 +13,7 @@ use ovms::proto::kserve::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, cli, eventually,
+    Server, cli,
     grpc::{Call, Grpc, to_floats},
     http::get,
     infer, model,
@@ -97,6 +97,11 @@ fn models() -> Vec<(&'static str, &'static str, Value)> {
         ("most_of_image", "image_fixed", up_to(4)),
         ("unpadded", "unpadded", within(4, 300_000)),
         ("timed", "passthrough_f32", within(2, 300_000)),
+        (
+            "large_rows",
+            "passthrough_f32",
+            json!({"dynamic_batching": {"max_batch": 16, "max_delay_us": 1_000_000, "max_bytes": "6M"}}),
+        ),
     ]
 }
 
@@ -116,16 +121,6 @@ pub(super) static SERVER: LazyLock<Server> = LazyLock::new(|| {
     config.pipeline("clients", "in", &nodes, "out=n.out");
     config.serve_kept(&["--metrics_enable", "--max_bytes_in_flight", "16G"])
 });
-
-/// Waits for a line of the log about a model, and returns it.
-pub(super) fn logged(server: &Server, model: &str, text: &str) -> String {
-    let of = format!("model=\"{model}\"");
-    eventually(&format!("`{text}` of {model}"), || {
-        let log = server.log();
-        let mut lines = log.lines().filter(|line| line.contains(&of));
-        lines.find(|line| line.contains(text)).map(str::to_owned)
-    })
-}
 
 /// Makes a request to `perceptron`, under any name, of numbers that depend on its own.
 fn numbered(name: &str, number: u8) -> ModelInferRequest {
@@ -215,7 +210,7 @@ fn statistics_count_rows_where_the_model_has_them() {
 #[test]
 fn requests_that_wait_run_together_and_give_what_each_gives_alone() {
     const REQUESTS: u8 = 24;
-    logged(&SERVER, "perceptron", "up to 8 rows run as one inference");
+    SERVER.wait_log_of("perceptron", "up to 8 rows run as one inference");
     let grpc = Grpc::connect(&SERVER);
     let numbered = |number| numbered("perceptron", number);
     let alone: Vec<_> = (0..REQUESTS)
@@ -590,7 +585,7 @@ fn models_that_have_no_batch_run_requests_one_by_one_and_say_why() {
     ];
     let grpc = Grpc::connect(&SERVER);
     for (name, reason) in CASES {
-        let line = logged(&SERVER, name, "dynamic_batching is off");
+        let line = SERVER.wait_log_of(name, "dynamic_batching is off");
         assert!(line.contains(reason), "{name}: {line}");
         let config = config(&grpc, name);
         assert_eq!((config.max_batch_size, config.dynamic_batching), (0, None));

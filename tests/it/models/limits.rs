@@ -3,14 +3,11 @@
 use std::{io::Read as _, thread::sleep, time::Duration};
 
 use ovms::proto::kserve::ModelInferRequest;
-use serde_json::json;
 
 use crate::support::{
     Server, busy, eventually,
     grpc::{Call, Grpc},
-    http::{Answer, JSON_LENGTH, connect, exchange, get, head, send},
-    model,
-    pipelines::Config,
+    http::{Answer, JSON_LENGTH, connect, exchange, get, head, read, send},
     thread,
 };
 
@@ -61,21 +58,7 @@ fn one_runs_one_waits_and_the_third_is_refused_until_one_leaves() {
 
 #[test]
 fn without_a_queue_slots_take_one_each_and_the_next_is_refused() {
-    let mut config = Config::of(&[]);
-    for (name, slots, plugin) in [
-        ("busy", 1, busy::PLUGIN_CONFIG),
-        // Without a stream for each slot the plugin itself runs one after the other.
-        (
-            "two_slots",
-            2,
-            r#"{"INFERENCE_PRECISION_HINT":"f32","NUM_STREAMS":2,"INFERENCE_NUM_THREADS":2}"#,
-        ),
-    ] {
-        let entry = config.model(name, &model("busy"));
-        entry["nireq"] = json!(slots);
-        entry["plugin_config"] = serde_json::from_str(plugin).unwrap();
-    }
-    let server = config.serve_with(&["--max_queued_requests", "0"]);
+    let server = busy::without_queue();
     let grpc = Grpc::connect(&server);
     let steps = busy::SECONDS;
     let runs = busy::running(&server, &grpc, steps);
@@ -105,7 +88,7 @@ fn post(server: &Server, steps: i64) -> Answer {
 
 #[test]
 fn every_request_that_waits_is_served() {
-    let server = busy::serve(&[]);
+    let server = busy::shared();
     let grpc = Grpc::connect(&server);
     let calls: Vec<_> = (1..=100)
         .map(|steps| (steps, grpc.call(busy::request(steps))))
@@ -116,7 +99,7 @@ fn every_request_that_waits_is_served() {
 }
 
 #[test]
-fn a_connection_above_the_limit_waits_until_another_one_closes() {
+fn a_connection_above_the_limit_waits_until_another_one_closes_or_is_refused() {
     let server = Server::start_with("dummy", &["--max_connections", "1"]);
     let request = head("GET", "/v2/health/live", 0, &[]);
     // At work, or it would make room.
@@ -141,6 +124,14 @@ fn a_connection_above_the_limit_waits_until_another_one_closes() {
     let mut begin = [0; 15];
     second.read_exact(&mut begin).unwrap();
     assert_eq!(&begin, b"HTTP/1.1 200 OK");
+    drop(second);
+
+    // A client that is refused and stays gives its place back.
+    let mut stays = connect(&server);
+    std::io::Write::write_all(&mut stays, b"\0\r\n\r\n").unwrap();
+    assert_eq!(read(&mut stays).status, 400);
+    assert_eq!(get(&server, "/v2/health/live").status, 200);
+    drop(stays);
 }
 
 #[test]

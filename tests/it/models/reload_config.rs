@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::support::{
     Server, eventually,
     http::{get, post},
-    model, repository, thread,
+    model, repository,
 };
 
 /// A private configuration file.
@@ -85,10 +85,12 @@ fn reload(server: &Server) -> String {
     }
 }
 
-/// Returns `name version state code message` of every version.
-fn config(server: &Server) -> Vec<String> {
+/// Returns `name version state code message` of every version of models whose names begin with a text.
+fn config(server: &Server, of: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, model) in get(server, "/v1/config").json().as_object().unwrap() {
+    let all = get(server, "/v1/config").json();
+    let models = all.as_object().unwrap().iter();
+    for (name, model) in models.filter(|(name, _)| name.starts_with(of)) {
         for version in model["model_version_status"].as_array().unwrap() {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             lines.push(format!(
@@ -102,9 +104,9 @@ fn config(server: &Server) -> Vec<String> {
     lines
 }
 
-fn wait_config(server: &Server, expected: &[&str]) {
+fn wait_config(server: &Server, of: &str, expected: &[&str]) {
     eventually(&format!("{expected:?}"), || {
-        (config(server) == expected).then_some(())
+        (config(server, of) == expected).then_some(())
     });
 }
 
@@ -139,7 +141,7 @@ fn the_watcher_passes_over_garbage_and_sees_the_same_file_and_another() {
     let is_reported = || get(&server, "/v2").text().contains("reload_failure");
     spoil();
     server.wait_log("the configuration file");
-    assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
+    assert_eq!(config(&server, ""), ["first 1 AVAILABLE OK"]);
     fs::write(file.path(), good).unwrap();
     server.wait_log("the configuration can be read again");
     assert!(!is_reported());
@@ -150,9 +152,9 @@ fn the_watcher_passes_over_garbage_and_sees_the_same_file_and_another() {
     );
     spoil();
     eventually("the error is reported", || is_reported().then_some(()));
-    assert_eq!(config(&server), ["first 1 AVAILABLE OK"]);
+    assert_eq!(config(&server, ""), ["first 1 AVAILABLE OK"]);
     file.write(&json!([dummy("second")]));
-    wait_config(&server, &["first 1 END OK", "second 1 AVAILABLE OK"]);
+    wait_config(&server, "", &["first 1 END OK", "second 1 AVAILABLE OK"]);
     server.signal("TERM");
     server.wait_log(" stopped");
     // Another file is read, which says so itself.
@@ -161,29 +163,33 @@ fn the_watcher_passes_over_garbage_and_sees_the_same_file_and_another() {
 }
 
 #[test]
-fn a_model_that_cannot_be_loaded_is_logged_once() {
+fn a_file_is_read_again_when_it_is_asked_for() {
     let file = File::new(&json!([dummy("first")]));
     let server = file.serve();
-    file.write(&json!([dummy("first"), entry("second", &model("none"))]));
-    let answer = reload(&server);
-    assert!(answer.starts_with("400: "), "{answer}");
+    a_model_that_cannot_be_loaded_is_logged_once(&file, &server);
+    files_that_are_overwritten_in_place_take_nobody_down(&file, &server);
+    another_base_path_takes_over_once_a_version_of_it_is_loaded(&file, &server);
+    many_requests_for_one_shape_have_the_model_loaded_once(&file, &server);
+    another_monitoring_counts_at_the_next_start(&file, &server);
     // The log has all that was written before.
     server.signal("TERM");
     server.wait_log(" stopped");
     let log = server.log();
-    let errors: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains(" ERROR "))
-        .collect();
-    assert_eq!(errors.len(), 1, "{log}");
-    assert!(errors[0].contains("second"), "{log}");
+    let errors = log.lines().filter(|line| line.contains(" ERROR "));
+    let errors = errors.filter(|line| line.contains("second"));
+    assert_eq!(errors.count(), 1, "{log}");
 }
 
-#[test]
-fn files_that_are_overwritten_in_place_take_nobody_down() {
+fn a_model_that_cannot_be_loaded_is_logged_once(file: &File, server: &Server) {
+    file.write(&json!([dummy("first"), entry("second", &model("none"))]));
+    let answer = reload(server);
+    assert!(answer.starts_with("400: "), "{answer}");
+}
+
+fn files_that_are_overwritten_in_place_take_nobody_down(file: &File, server: &Server) {
     let root = repository::of(&[("1", "classifier")]);
-    let file = File::new(&json!([entry("m", root.path())]));
-    let server = file.serve();
+    file.write(&json!([entry("overwritten", root.path())]));
+    assert_eq!(reload(server), "201");
     // In place, as `cp` does: whoever had the file mapped would be killed.
     let weights = root.path().join("1/model.bin");
     fs::write(&weights, b"").unwrap();
@@ -191,10 +197,17 @@ fn files_that_are_overwritten_in_place_take_nobody_down() {
     let body = json!({"inputs": [
         {"name": "image", "shape": [1, 3, 224, 224], "datatype": "FP32", "data": zeros}
     ]});
-    let answer = post(&server, "/v2/models/m/infer", body.to_string().as_bytes());
+    let answer = post(
+        server,
+        "/v2/models/overwritten/infer",
+        body.to_string().as_bytes(),
+    );
     assert_eq!(answer.status, 200, "{}", answer.text());
-    assert!(reload(&server).starts_with("500: "));
-    assert_eq!(config(&server), ["m 1 AVAILABLE UNKNOWN"]);
+    assert!(reload(server).starts_with("500: "));
+    assert_eq!(
+        config(server, "overwritten"),
+        ["overwritten 1 AVAILABLE UNKNOWN"]
+    );
 }
 
 #[test]
@@ -216,73 +229,66 @@ fn one_model_of_the_flags_is_reloaded_too() {
     assert_eq!(reload(&server), "200");
     repository::copy(&model("dummy").join("1"), &root.path().join("2"));
     assert_eq!(reload(&server), "201");
-    wait_config(&server, &["m 1 END OK", "m 2 AVAILABLE OK"]);
+    wait_config(&server, "", &["m 1 END OK", "m 2 AVAILABLE OK"]);
     repository::copy(&model("broken").join("1"), &root.path().join("3"));
     assert!(reload(&server).starts_with("500: Reloading models versions failed. "));
     assert_eq!(
-        config(&server),
+        config(&server, ""),
         ["m 1 END OK", "m 2 AVAILABLE OK", "m 3 LOADING UNKNOWN"]
     );
 }
 
-#[test]
-fn another_base_path_takes_over_once_a_version_of_it_is_loaded() {
+fn another_base_path_takes_over_once_a_version_of_it_is_loaded(file: &File, server: &Server) {
     let [old, new] = ["1", "5"].map(|number| repository::of(&[(number, "dummy")]));
     let graph = new.path().join("5").join("model.xml");
     let good = fs::read(&graph).unwrap();
     fs::write(&graph, "<net").unwrap();
-    let file = File::new(&json!([entry("m", old.path())]));
-    let server = file.serve();
+    file.write(&json!([entry("m", old.path())]));
+    assert_eq!(reload(server), "201");
     file.write(&json!([entry("m", new.path())]));
-    assert!(reload(&server).starts_with("500: "));
+    assert!(reload(server).starts_with("500: "));
     let kept = ["m 1 AVAILABLE UNKNOWN", "m 5 LOADING UNKNOWN"];
-    assert_eq!(config(&server), kept);
-    assert_eq!(ones(&server, "m", &[1, 10]), "[1,10]");
+    assert_eq!(config(server, "m"), kept);
+    assert_eq!(ones(server, "m", &[1, 10]), "[1,10]");
     // The way back.
     file.write(&json!([entry("m", old.path())]));
-    assert_eq!(reload(&server), "201");
-    assert_eq!(config(&server), ["m 1 AVAILABLE OK", "m 5 END OK"]);
+    assert_eq!(reload(server), "201");
+    assert_eq!(config(server, "m"), ["m 1 AVAILABLE OK", "m 5 END OK"]);
     file.write(&json!([entry("m", new.path())]));
-    assert!(reload(&server).starts_with("500: "));
-    assert_eq!(config(&server), kept);
+    assert!(reload(server).starts_with("500: "));
+    assert_eq!(config(server, "m"), kept);
     fs::write(&graph, good).unwrap();
-    assert_eq!(reload(&server), "201");
-    wait_config(&server, &["m 1 END OK", "m 5 AVAILABLE OK"]);
+    assert_eq!(reload(server), "201");
+    wait_config(server, "m", &["m 1 END OK", "m 5 AVAILABLE OK"]);
 }
 
-#[test]
-fn many_requests_for_one_shape_have_the_model_loaded_once() {
-    let file = File::new(&json!([with(dummy("m"), "shape", json!("auto"))]));
-    let server = std::sync::Arc::new(file.serve());
-    let clients: Vec<_> = (0..8)
-        .map(|_| {
-            let server = std::sync::Arc::clone(&server);
-            thread(move || ones(&server, "m", &[6, 10]))
-        })
-        .collect();
-    for client in clients {
-        assert_eq!(client.join().unwrap(), "[6,10]");
-    }
+fn many_requests_for_one_shape_have_the_model_loaded_once(file: &File, server: &Server) {
+    file.write(&json!([with(dummy("shapes"), "shape", json!("auto"))]));
+    assert_eq!(reload(server), "201");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ones(server, "shapes", &[6, 10]), "[6,10]"));
+        }
+    });
     let again = "loading again for the shapes of a request";
     let loads = || server.log().matches(again).count();
     eventually("every load in the log", || (loads() >= 1).then_some(()));
     assert_eq!(loads(), 1, "{}", server.log());
 }
 
-#[test]
-fn another_monitoring_counts_at_the_next_start() {
-    let file = File::new(&json!([{ "name": "dummy", "base_path": model("dummy") }]));
-    let server = file.serve();
+fn another_monitoring_counts_at_the_next_start(file: &File, server: &Server) {
+    file.write(&json!([dummy("dummy")]));
+    assert_eq!(reload(server), "201");
     let mut config: Value = serde_json::from_slice(&fs::read(file.path()).unwrap()).unwrap();
     config["monitoring"] = json!({ "metrics": { "enable": true } });
     fs::write(file.path(), config.to_string()).unwrap();
-    assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
+    assert_eq!(post(server, "/v1/config/reload", b"").status, 201);
     let logged = "monitoring has changed, which takes effect at the next start";
     server.wait_log(logged);
-    assert_eq!(get(&server, "/metrics").status, 404);
+    assert_eq!(get(server, "/metrics").status, 404);
     // The same again is nothing new.
     config["model_config_list"] = json!([]);
     fs::write(file.path(), config.to_string()).unwrap();
-    post(&server, "/v1/config/reload", b"");
+    post(server, "/v1/config/reload", b"");
     assert_eq!(server.log().matches(logged).count(), 1);
 }

@@ -236,27 +236,13 @@ fn a_folder_without_versions_serves_its_model_until_another_version_is_loaded() 
 }
 
 #[test]
-fn a_request_in_flight_finishes_on_the_version_that_it_found() {
-    // Longer than the watcher takes on a machine that is busy itself.
-    const STEPS: i64 = 3 * busy::SECONDS;
-    let root = repository::of(&[("1", "busy"), ("2", "busy")]);
-    let server = Server::begin("busy", root.path(), &["--nireq", "1"]);
-    server.wait_ready();
-    let client = Grpc::connect(&server);
-    let call = busy::running(&server, &client, STEPS);
-    fs::remove_dir_all(root.path().join("2")).unwrap();
-    wait_index(&server, "busy", &["1 READY", "2 UNAVAILABLE unloaded"]);
-    assert!(!call.is_answered(), "the request is still in flight");
-    let answer = call.wait();
-    assert_eq!(answer.as_ref().unwrap().model_version, "2");
-    busy::check(STEPS, &answer);
-}
-
-#[test]
-fn a_reload_waits_for_the_requests_of_a_retired_version_as_long_as_it_is_to() {
-    // Longer than its default wait.
-    const STEPS: i64 = 3 * busy::SECONDS;
-    for (seconds, state) in [("0", "UNLOADING"), ("600", "END")] {
+fn requests_in_flight_finish_on_a_retired_version_and_a_reload_waits_for_them_as_long_as_it_is_to()
+{
+    // One lasts longer than the default wait.
+    for (seconds, state, steps) in [
+        ("0", "UNLOADING", busy::SECONDS),
+        ("600", "END", 3 * busy::SECONDS),
+    ] {
         let root = repository::of(&[("1", "busy"), ("2", "busy")]);
         let wait = ["--reload_wait_seconds", seconds];
         let quiet = ["--file_system_poll_wait_seconds", "0"];
@@ -264,7 +250,7 @@ fn a_reload_waits_for_the_requests_of_a_retired_version_as_long_as_it_is_to() {
         let server = Server::begin("busy", root.path(), &flags);
         server.wait_ready();
         let client = Grpc::connect(&server);
-        let call = busy::running(&server, &client, STEPS);
+        let call = busy::running(&server, &client, steps);
         fs::remove_dir_all(root.path().join("2")).unwrap();
         let answer = post(&server, "/v1/config/reload", b"");
         assert_eq!(answer.status, 201, "{}", answer.text());
@@ -272,7 +258,13 @@ fn a_reload_waits_for_the_requests_of_a_retired_version_as_long_as_it_is_to() {
         let versions = versions.as_array().unwrap();
         let retired = versions.iter().find(|it| it["version"] == "2").unwrap();
         assert_eq!(retired["state"], state, "{seconds} s: {retired}");
-        busy::check(STEPS, &call.wait());
+        if seconds == "0" {
+            wait_index(&server, "busy", &["1 READY", "2 UNAVAILABLE unloaded"]);
+            assert!(!call.is_answered(), "the request is still in flight");
+        }
+        let answer = call.wait();
+        assert_eq!(answer.as_ref().unwrap().model_version, "2");
+        busy::check(steps, &answer);
     }
 }
 

@@ -6,7 +6,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use super::{BODY, INFER};
+use super::{BODY, INFER, metrics::SERVER as WITHOUT_DASHBOARD};
 use crate::support::{
     Server, cli, emulator, eventually,
     graphs::{self, PASS},
@@ -197,12 +197,42 @@ fn the_page_of_a_servable_may_do_little_and_describes_it() {
 }
 
 #[test]
-fn history_is_kept_by_the_server() {
+fn figures_and_history_are_kept_although_there_are_no_metrics() {
     let server = Server::start("dummy");
-    post(&server, INFER, BODY);
-    post(&server, INFER, BODY);
+    let before = of(&state(&server), "dummy");
+    assert_eq!(
+        (&before["requests"], &before["failed"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(before["latency"], json!([]));
+    for _ in 0..2 {
+        assert_eq!(post(&server, INFER, BODY).status, 200);
+    }
+    history_is_kept(&server);
+    assert_eq!(post(&server, INFER, BODY).status, 200);
+    Grpc::connect(&server).answered(dummy());
+    assert_eq!(post(&server, INFER, br#"{"inputs":[]}"#).status, 400);
+    let state = state(&server);
+    for counts in [&of(&state, "dummy"), &state["totals"]] {
+        assert_eq!(
+            (&counts["requests"], &counts["failed"]),
+            (&json!(4), &json!(1))
+        );
+        let sizes = counts["latency"].as_array().unwrap();
+        let count: u64 = sizes.iter().map(|size| size[1].as_u64().unwrap()).sum();
+        assert_eq!(count, 4);
+        assert!(counts["time_us"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(state["bounds_us"].as_array().unwrap().len(), 33);
+    assert_eq!(state["server"]["state"], "ready");
+    assert_eq!(get(&server, "/metrics").status, 404);
+    let page = open(&server, "/").text();
+    assert!(page.contains("<dt>Requests answered</dt><dd data-live=\"requests\">4</dd>"));
+}
+
+fn history_is_kept(server: &Server) {
     let history = eventually("a sample with the requests", || {
-        let history = get(&server, "/dashboard/history").json();
+        let history = get(server, "/dashboard/history").json();
         let servables = history["servables"].as_array().unwrap();
         (!servables.is_empty()).then(|| history.clone())
     });
@@ -220,16 +250,16 @@ fn history_is_kept_by_the_server() {
         history["memory_kib"][0].as_u64() > Some(10_000),
         "{history}"
     );
-    let now = state(&server);
+    let now = state(server);
     assert!(now["tick"].as_u64() >= history["tick"].as_u64());
     assert!(of(&now, "dummy")["recent"]["p50_us"].as_u64() > Some(0));
     assert!(now["totals"]["recent"]["rate"].as_f64() > Some(0.0));
     // What is known already is not sent again.
     let tick = history["tick"].as_u64().unwrap();
-    let newer = get(&server, &format!("/dashboard/history?since={tick}")).json();
+    let newer = get(server, &format!("/dashboard/history?since={tick}")).json();
     let count = newer["tick"].as_u64().unwrap() - tick;
     assert_eq!(newer["span_ms"].as_array().unwrap().len() as u64, count);
-    let none = get(&server, "/dashboard/history?name=nobody").json();
+    let none = get(server, "/dashboard/history?name=nobody").json();
     assert_eq!(none["servables"], json!([]));
 }
 
@@ -263,40 +293,7 @@ fn the_head_of_the_page_is_asked_for_alone() {
 
 #[test]
 fn without_the_dashboard_answers_do_not_depend_on_what_is_accepted() {
-    let server = Server::start_with("dummy", &["--no_dashboard"]);
-    assert_eq!(open(&server, "/").header("vary"), None);
-}
-
-#[test]
-fn figures_rise_with_requests_although_there_are_no_metrics() {
-    let server = Server::start("dummy");
-    let before = of(&state(&server), "dummy");
-    assert_eq!(
-        (&before["requests"], &before["failed"]),
-        (&json!(0), &json!(0))
-    );
-    assert_eq!(before["latency"], json!([]));
-    for _ in 0..3 {
-        assert_eq!(post(&server, INFER, BODY).status, 200);
-    }
-    Grpc::connect(&server).answered(dummy());
-    assert_eq!(post(&server, INFER, br#"{"inputs":[]}"#).status, 400);
-    let state = state(&server);
-    for counts in [&of(&state, "dummy"), &state["totals"]] {
-        assert_eq!(
-            (&counts["requests"], &counts["failed"]),
-            (&json!(4), &json!(1))
-        );
-        let sizes = counts["latency"].as_array().unwrap();
-        let count: u64 = sizes.iter().map(|size| size[1].as_u64().unwrap()).sum();
-        assert_eq!(count, 4);
-        assert!(counts["time_us"].as_u64().unwrap() > 0);
-    }
-    assert_eq!(state["bounds_us"].as_array().unwrap().len(), 33);
-    assert_eq!(state["server"]["state"], "ready");
-    assert_eq!(get(&server, "/metrics").status, 404);
-    let page = open(&server, "/").text();
-    assert!(page.contains("<dt>Requests answered</dt><dd data-live=\"requests\">4</dd>"));
+    assert_eq!(open(&WITHOUT_DASHBOARD, "/").header("vary"), None);
 }
 
 #[test]
@@ -364,17 +361,18 @@ fn no_name_or_failure_becomes_markup() {
 }
 
 #[test]
-fn what_fails_says_why() {
+fn what_fails_says_why_and_what_serves_on_says_so() {
     let mut config = Config::of(&["broken", "dummy"]);
     config.model("lost", "/nowhere".as_ref());
     config.pipeline("p", "x", &[dl("n", "dumy", "b=request.x", "a=a")], "y=n.a");
     let nobody = PASS.replace("PassThroughCalculator", "Nobody");
     graphs::add(&mut config, "g", &nobody);
-    let server = config.serve_with(&[]);
+    graphs::add(&mut config, "stays", PASS);
+    let server = config.serve();
     let all = state(&server);
     assert_eq!(
         all["totals"]["conditions"],
-        json!({"failed": 4, "failing": 0, "warning": 0, "loading": 0, "ready": 1, "retired": 0})
+        json!({"failed": 4, "failing": 0, "warning": 0, "loading": 0, "ready": 2, "retired": 0})
     );
     let failure = |name: &str| {
         let entry = of(&all, name);
@@ -393,24 +391,21 @@ fn what_fails_says_why() {
     // It is drawn all the same, with what is missing.
     let drawing = get(&server, "/dashboard/drawing?name=p").text();
     assert!(drawing.contains("no such model"));
+    what_serves_on_after_a_failed_reload_says_so(&server, &config);
 }
 
-#[test]
-fn what_serves_on_after_a_failed_reload_says_so() {
-    let mut config = Config::of(&[]);
-    graphs::add(&mut config, "g", PASS);
-    let server = config.serve_with(&[]);
-    let before = of(&state(&server), "g");
+fn what_serves_on_after_a_failed_reload_says_so(server: &Server, config: &Config) {
+    let before = of(&state(server), "stays");
     assert_eq!(before["condition"], "ready");
-    graphs::write(&config.beside("g"), "node { calculator: \"Nobody\" }\n");
-    graphs::reload(&server);
-    let after = of(&state(&server), "g");
+    graphs::write(&config.beside("stays"), "node { calculator: \"Nobody\" }\n");
+    graphs::reload(server);
+    let after = of(&state(server), "stays");
     assert_eq!(after["condition"], "warning");
     assert_eq!(after["versions"][0]["state"], "AVAILABLE");
     assert_ne!(after["revision"], before["revision"]);
-    graphs::write(&config.beside("g"), PASS);
-    graphs::reload(&server);
-    assert_eq!(of(&state(&server), "g")["condition"], "ready");
+    graphs::write(&config.beside("stays"), PASS);
+    graphs::reload(server);
+    assert_eq!(of(&state(server), "stays")["condition"], "ready");
 }
 
 #[test]
@@ -553,10 +548,12 @@ fn the_page_of_a_servable_has_lines_without_a_script() {
 }
 
 #[test]
-fn a_servable_that_fails_requests_says_so() {
+fn servables_that_fail_requests_say_so() {
     let mut config = Config::of(&["dummy"]);
+    config.model("fails", &model("running_fail"));
     graphs::add_python(&mut config, "g", graphs::CODE);
-    let server = config.serve();
+    // Each failure waits for the model to be replaced.
+    let server = config.serve_with(&["--recovery_interval_ms", "1"]);
     let client = Grpc::connect(&server);
     assert_eq!(of(&state(&server), "g")["condition"], "ready");
     let fails = |text: &str| graphs::reported(&client, graphs::code("g", &format!("raise {text}")));
@@ -600,15 +597,13 @@ fn a_servable_that_fails_requests_says_so() {
     assert_eq!(unsteady["server"]["state"], "ready");
     assert_eq!(unsteady["server"]["notice"], Value::Null);
     assert_eq!(of(&unsteady, "g")["condition"], "warning");
+    a_model_of_which_every_request_fails_says_so_until_it_answers_again(&server, &client);
 }
 
-#[test]
-fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
-    let mut config = Config::of(&[]);
-    config.model("fails", &model("running_fail"));
-    // Each failure waits for the model to be replaced.
-    let server = config.serve_with(&["--recovery_interval_ms", "1"]);
-    let client = Grpc::connect(&server);
+fn a_model_of_which_every_request_fails_says_so_until_it_answers_again(
+    server: &Server,
+    client: &Grpc,
+) {
     // The model reshapes four numbers into so many rows, and fails unless that can be done.
     let ask = |rows: i64| {
         let mut request = request("fails", &[("x", &[1, 4], &[1.0; 4])]);
@@ -621,7 +616,7 @@ fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
     for _ in 0..38 {
         assert_eq!(ask(3).unwrap_err().code(), tonic::Code::Internal);
     }
-    let failing = state(&server);
+    let failing = state(server);
     assert_eq!(failing["server"]["state"], "failing");
     assert_eq!(of(&failing, "fails")["condition"], "failing");
     let notice = failing["server"]["notice"].as_str().unwrap();
@@ -631,14 +626,14 @@ fn a_model_of_which_every_request_fails_says_so_until_it_answers_again() {
         ),
         "{notice}"
     );
-    let page = open(&server, "/").text();
+    let page = open(server, "/").text();
     let top = page.split("<main>").next().unwrap();
     assert!(top.contains("Internal inference error"), "{top}");
     // As many answers as are remembered leave none of the failures.
     for _ in 0..64 {
         ask(2).unwrap();
     }
-    let healed = state(&server);
+    let healed = state(server);
     assert_eq!(healed["server"]["state"], "ready");
     assert_eq!(healed["server"]["notice"], Value::Null);
     assert_eq!(of(&healed, "fails")["condition"], "warning", "for a minute");

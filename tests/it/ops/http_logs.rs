@@ -137,8 +137,13 @@ fn lines_may_be_json_as_those_of_the_log() {
             log.to_str().unwrap(),
         ],
     );
+    // One event is the summary.
+    let line = server.wait_log(r#""message":"serving""#);
+    let event: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&event["served"], &event["failed"]), (&1.into(), &0.into()));
+    assert_eq!(event["names"], "dummy");
+    assert_eq!(event["grpc"], format!("localhost:{}", server.port));
     let ready = r#""message":"ready""#;
-    server.wait_log(ready);
     post(&server, INFER, BODY);
     let mut line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
     for changing in ["timestamp", "peer", "duration_us"] {

@@ -24,7 +24,7 @@ use crate::support::{
     http::{Answer, JSON_LENGTH, connect, exchange, get, head, read, send},
     model,
     pipelines::Config,
-    sequence::{Ask, Client, Wire, serve},
+    sequence::{Ask, Client, Wire},
     streams::{Came, Talk},
 };
 
@@ -154,17 +154,30 @@ fn each_identity_has_its_own_limits() {
 }
 
 #[test]
-fn requests_in_flight_are_bounded() {
-    let server = limited("dummy", "concurrent_requests=1");
+fn requests_in_flight_and_streams_are_bounded() {
+    let mut config = Config::of(&["dummy"]);
+    let busy = config.model("busy", &model("busy"));
+    busy["plugin_config"] = busy::PLUGIN_CONFIG.parse().unwrap();
+    busy["nireq"] = json!(1);
+    let streamer = json!({"name": "streamer", "base_path": fixture("graphs/streamer")});
+    config.json[LIST] = json!([streamer]);
+    let limits = ["--client-limits", "streams=1,concurrent_requests=1"];
+    let server = config.serve_with(&limits);
+    requests_in_flight_are_bounded(&server);
+    a_request_whose_client_has_left_counts_until_its_inference_ends(&server);
+    streams_are_bounded(&server);
+}
+
+fn requests_in_flight_are_bounded(server: &Server) {
     let head = head("POST", INFER, BODY.len(), &[("connection", "close")]);
     let open = || {
-        let mut slow = connect(&server);
+        let mut slow = connect(server);
         slow.write_all(head.as_bytes()).unwrap();
         slow
     };
     let mut slow = open();
     let refusal = eventually("the first is in flight", || {
-        let answer = infer(&server, &[]);
+        let answer = infer(server, &[]);
         // Which of the two the server reads first is for the network to say.
         slow.set_nonblocking(true).unwrap();
         let is_refused = slow.peek(&mut [0]).is_ok();
@@ -178,30 +191,24 @@ fn requests_in_flight_are_bounded() {
     slow.write_all(BODY).unwrap();
     assert_eq!(read(&mut slow).status, 200);
     eventually("it is over", || {
-        (infer(&server, &[]).status == 200).then_some(())
+        (infer(server, &[]).status == 200).then_some(())
     });
 }
 
-#[test]
-fn a_request_whose_client_has_left_counts_until_its_inference_ends() {
-    let server = busy::serve(&["--client-limits", "concurrent_requests=1"]);
-    let grpc = Grpc::connect(&server);
-    drop(busy::running(&server, &grpc, busy::SECONDS));
+fn a_request_whose_client_has_left_counts_until_its_inference_ends(server: &Server) {
+    let grpc = Grpc::connect(server);
+    drop(busy::running(server, &grpc, busy::SECONDS));
     let refused = grpc.refused(busy::request(1));
     assert!(refused.contains("is 1 requests in flight"), "{refused}");
     eventually("it has ended", || grpc.infer(busy::request(1)).ok());
 }
 
-#[test]
-fn bytes_in_flight_are_bounded() {
-    let config = Config::of(&["dummy", "image_any"]);
-    let limits = ["--client-limits", "bytes-in-flight=64K", "--metrics_enable"];
-    let server = config.serve_with(&limits);
+fn bytes_in_flight_are_bounded(server: &Server) {
     let large = vec![b' '; 100_000];
-    let answer = send(&server, "POST", INFER, &[], &large);
+    let answer = send(server, "POST", INFER, &[], &large);
     insta::assert_snapshot!(answer.error(), @"413: Request is too large - the limit of 127.0.0.1 is 65536 bytes in flight; send less at once");
     assert_eq!(answer.header("retry-after"), None);
-    let grpc = Grpc::connect(&server);
+    let grpc = Grpc::connect(server);
     let mut message = dummy();
     message.raw_input_contents[0] = large.into();
     insta::assert_snapshot!(grpc.refused(message), @"ResourceExhausted: Request is too large - the limit of 127.0.0.1 is 65536 bytes in flight; send less at once");
@@ -227,9 +234,9 @@ fn bytes_in_flight_are_bounded() {
     // Over and over: what is refused leaves nothing behind.
     for _ in 0..20 {
         grpc.answered(dummy());
-        assert_eq!(infer(&server, &[]).status, 200);
+        assert_eq!(infer(server, &[]).status, 200);
     }
-    assert!(refused(&server, "bytes_in_flight") >= 2);
+    assert!(refused(server, "bytes_in_flight") >= 2);
 }
 
 #[test]
@@ -269,14 +276,8 @@ fn messages_of_streams_come_at_the_rate() {
     assert!(took >= Duration::from_millis(200), "{took:?}");
 }
 
-#[test]
-fn streams_are_bounded() {
-    let mut config = Config::of(&["dummy"]);
-    let streamer = json!({"name": "streamer", "base_path": fixture("graphs/streamer")});
-    config.json[LIST] = json!([streamer]);
-    let limits = ["--client-limits", "streams=1,concurrent_requests=1"];
-    let server = config.serve_with(&limits);
-    let grpc = Grpc::connect(&server);
+fn streams_are_bounded(server: &Server) {
+    let grpc = Grpc::connect(server);
     let mut first = Talk::open(&grpc);
     first.ask(dummy()).response();
     // It is refused before it says anything.
@@ -290,7 +291,7 @@ fn streams_are_bounded() {
     assert_eq!(watch().unwrap_err().code(), Code::ResourceExhausted);
     // And one of events.
     let path = "/v2/models/streamer/generate_stream";
-    let answer = send(&server, "POST", path, &[], br#"{"prompt":"hello"}"#);
+    let answer = send(server, "POST", path, &[], br#"{"prompt":"hello"}"#);
     insta::assert_snapshot!(answer.error(), @"429: Too many requests - the limit of 127.0.0.1 is 1 open streams; try again in 100 ms");
     // A stream is no request in flight, and leaves room when it ends.
     eventually("the others are over", || grpc.infer(dummy()).ok());
@@ -304,12 +305,17 @@ fn streams_are_bounded() {
 }
 
 #[test]
-fn sequences_are_bounded() {
+fn bytes_in_flight_and_sequences_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().display());
+    let mut config = Config::of(&["dummy", "image_any"]);
+    config.model("running_total", &model("running_total"))["stateful"] = json!(true);
     for more in [&[][..], &["--sequence_store", &store]] {
-        let limits = ["--client-limits", "sequences=1"];
-        let server = serve("running_total", &[&limits, more].concat());
+        let limits = ["--client-limits", "sequences=1,bytes-in-flight=64K"];
+        let server = config.serve_with(&[&limits[..], &["--metrics_enable"], more].concat());
+        if more.is_empty() {
+            bytes_in_flight_are_bounded(&server);
+        }
         let client = Client::connect(&server);
         for wire in Wire::ALL {
             let ask = |x| Ask::new("running_total", x);

@@ -20,7 +20,7 @@ use crate::support::{
 
 const APIS: [&str; 4] = ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"];
 
-fn start(made: &Certificates, flags: &[&str]) -> Server {
+pub(super) fn start(made: &Certificates, flags: &[&str]) -> Server {
     let pair = made.server("server");
     let flags: Vec<&str> = pair
         .iter()

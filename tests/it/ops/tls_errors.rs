@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::support::{Server, certificates::Certificates, cli, model};
+use super::tls::start;
+use crate::support::{certificates::Certificates, cli, model};
 
 /// Returns the text of a start that fails, without the folder.
 fn refused(made: &Certificates, flags: &[&str]) -> String {
@@ -150,10 +151,7 @@ fn a_reload_with_a_broken_pair_says_so_and_takes_one_that_fits() {
     made.write("server", 90);
     made.write("stranger", 90);
     let ca = made.text("ca.pem");
-    let pair = made.server("server");
-    let mut flags = vec!["--metrics_enable", "--tls_poll_wait_seconds", "0"];
-    flags.extend(pair.iter().map(String::as_str));
-    let server = Server::start_with("dummy", &flags);
+    let server = start(&made, &["--metrics_enable", "--tls_poll_wait_seconds", "0"]);
     let curl = |path: &str, more: &[&str]| {
         let url = format!("https://localhost:{}{path}", server.rest_port);
         let mut command = cli::plain(std::process::Command::new("curl"));

@@ -129,24 +129,6 @@ fn all_apis_are_served_without_a_port_and_the_files_go_with_the_server() {
 }
 
 #[test]
-fn sockets_stand_beside_ports_with_the_usual_mode() {
-    let folder = tempfile::tempdir().unwrap();
-    let ports = free_ports();
-    let mut command = serve(folder.path());
-    let server = Server::spawn(command.args(on(ports)), ports);
-    server.wait_ready();
-    let mode = |name| {
-        let found = fs::metadata(folder.path().join(name));
-        found.unwrap().permissions().mode() & 0o777
-    };
-    assert_eq!((mode("grpc"), mode("rest")), (0o600, 0o600));
-    assert!(ask(&folder.path().join("rest"), "/v2/health/ready").starts_with("HTTP/1.1 200"));
-    let port = format!("127.0.0.1:{}", server.port);
-    let run = cli::ovms(["infer", "dummy", "--zeros", "--url", &port]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-}
-
-#[test]
 fn what_a_killed_server_leaves_is_replaced_and_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let rest = folder.path().join("rest");
@@ -154,12 +136,24 @@ fn what_a_killed_server_leaves_is_replaced_and_a_living_one_is_not() {
     killed.signal("KILL");
     killed.wait();
     assert!(rest.exists());
-    let server = start(&mut serve(folder.path()));
+    // Sockets stand beside ports, with the usual mode.
+    let ports = free_ports();
+    let mut command = serve(folder.path());
+    let server = Server::spawn(command.args(on(ports)), ports);
+    server.wait_ready();
     assert!(
         server.log().contains("replacing the socket"),
         "{}",
         server.log()
     );
+    let mode = |name| {
+        let found = fs::metadata(folder.path().join(name));
+        found.unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("grpc"), mode("rest")), (0o600, 0o600));
+    let port = format!("127.0.0.1:{}", server.port);
+    let run = cli::ovms(["infer", "dummy", "--zeros", "--url", &port]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
     let text = refused(&mut serve(folder.path()), folder.path());
     insta::assert_snapshot!(text, @"
     exit 1
@@ -167,7 +161,9 @@ fn what_a_killed_server_leaves_is_replaced_and_a_living_one_is_not() {
       caused by: another process listens on it
     hint: stop that process, or choose another path
     ");
-    assert!(ask(&rest, "/v2/health/live").starts_with("HTTP/1.1 200"));
+    for path in ["/v2/health/live", "/v2/health/ready"] {
+        assert!(ask(&rest, path).starts_with("HTTP/1.1 200"), "{path}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::shared::SHARED;
 use crate::support::{
+    graphs::{self, PASS},
     grpc::Grpc,
     http::get,
     pipelines::{Config, custom, dl, infer, request, ten, with},
@@ -25,6 +26,7 @@ fn pipelines_count_requests_and_nodes_and_models_count_runs() {
         dl("a", "dummy", "b=split.y", "a=y"),
     ];
     config.pipeline("p", "x", &nodes, "out=a.y");
+    graphs::add(&mut config, "g", PASS);
     let list = "ovms_requests_success,ovms_requests_fail,ovms_request_time_us,\
                 ovms_current_requests,ovms_streams,ovms_infer_req_queue_size,\
                 ovms_infer_req_active,ovms_inference_time_us,ovms_wait_for_infer_req_time_us,\
@@ -64,6 +66,17 @@ fn pipelines_count_requests_and_nodes_and_models_count_runs() {
         let found = of_pipeline.iter().find(|line| line.contains(family));
         assert_eq!(found, None, "{family}");
     }
+
+    // Nodes of graphs count their runs in the same way.
+    client.answered(request("g", &[("in", &[1], &[1.0])]));
+    let page = get(&server, "/metrics").text();
+    let nodes = page
+        .lines()
+        .filter(|line| line.contains("_count") && line.contains("name=\"g\""));
+    assert_eq!(
+        nodes.collect::<Vec<_>>(),
+        [r#"ovms_node_time_us_count{name="g",node="PassThroughCalculator"} 1"#]
+    );
 }
 
 /// Adds a pipeline to the shared server.

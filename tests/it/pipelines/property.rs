@@ -2,7 +2,7 @@
 //!
 //! `OVMS_TEST_SEEDS=FIRST..END` tries other seeds than the fixed ones.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::LazyLock};
+use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ use crate::support::{
     Server,
     grpc::{self, Call, Grpc},
     http,
+    pipelines::Config,
     random::{self, Nothing, Numbers, Random},
-    repository,
 };
 
 /// Number of requests to each pipeline.
@@ -39,12 +39,9 @@ pub(super) static SERVED: LazyLock<(PathBuf, Server)> = LazyLock::new(|| {
     let edited = edits::edited(&randoms(100, 40));
     let configs = edited.into_iter().map(|edited| edited.config);
     let configs: Vec<Value> = configs.chain(valid().iter().map(Random::config)).collect();
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    fs::write(&path, random::file(&configs).to_string()).unwrap();
-    let server = Server::of_file(&path, &[]);
-    server.wait_ready();
-    (path, server.kept(Some(folder)))
+    let mut config = Config::of(&[]);
+    config.json = random::file(&configs);
+    (config.beside("config.json"), config.serve_kept(&[]))
 });
 
 /// Returns the pipelines that the edited ones are made of, and those that are sent requests.

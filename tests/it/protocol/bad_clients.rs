@@ -59,7 +59,7 @@ fn a_client_that_leaves_within_a_body_is_forgotten() {
 
 #[test]
 fn the_slot_of_a_client_that_leaves_comes_back() {
-    let server = busy::serve(&["--max_queued_requests", "0"]);
+    let server = busy::without_queue();
     let grpc = Grpc::connect(&server);
     drop(busy::running(&server, &grpc, busy::SECONDS));
     // Others are served meanwhile.

@@ -88,7 +88,7 @@ fn ask_reflection(grpc: &Grpc, question: MessageRequest) -> MessageResponse {
 
 #[test]
 fn a_deadline_that_passes_is_answered_and_the_server_serves_on() {
-    let server = busy::serve(&[]);
+    let server = busy::shared();
     let grpc = Grpc::connect(&server);
     let request = busy::request(busy::SECONDS);
     let status = post(

@@ -6,7 +6,7 @@ use std::{io::Write as _, thread::sleep, time::Duration};
 use super::sizes::LIMITED;
 use crate::support::{
     Server,
-    http::{connect, get, head, read, read_one},
+    http::{connect, head, read, read_one},
 };
 
 /// Length above that of all socket buffers.
@@ -106,14 +106,4 @@ fn a_refusal_before_a_small_body_has_come_says_that_the_connection_ends() {
         assert_eq!(answer.status, 404, "{headers:?}");
         assert_eq!(answer.header("connection"), Some("close"), "{headers:?}");
     }
-}
-
-#[test]
-fn a_refused_client_that_stays_gives_its_place_back() {
-    let server = Server::start_with("dummy", &["--max_connections", "1"]);
-    let mut stays = connect(&server);
-    stays.write_all(b"\0\r\n\r\n").unwrap();
-    assert_eq!(read(&mut stays).status, 400);
-    assert_eq!(get(&server, "/v2/health/live").status, 200);
-    drop(stays);
 }

@@ -14,14 +14,38 @@ use crate::support::{
     infer::{infer, json as json_of},
     model,
     pipelines::{Config, dl},
+    repository,
     steps::ALL,
 };
 
 /// A model of images of any size.
-static ANY: LazyLock<Served> = LazyLock::new(|| Served::kept("image_any", "image"));
+static ANY: LazyLock<Served<'_>> = LazyLock::new(|| of("image_any"));
 
 /// A model of up to four images of one size.
-static FIXED: LazyLock<Served> = LazyLock::new(|| Served::kept("image_fixed", "image"));
+static FIXED: LazyLock<Served<'_>> = LazyLock::new(|| of("image_fixed"));
+
+/// A server of models with settings, and of pipelines.
+static SET: LazyLock<Server> = LazyLock::new(|| {
+    let mut config = Config::of(&["image_fixed", "image_any", "image_grey"]);
+    config.model("auto", &model("image_fixed"))["batch_size"] = json!("auto");
+    config.model("range", &model("image_range"))["batch_size"] = json!("auto");
+    config.model("unnamed", &model("image_fixed"))["layout"] = json!("N?WC");
+    config.model("turned", &model("image_any"))["layout"] = json!("NCHW");
+    for (name, model, count) in [
+        ("fixed", "image_fixed", 2),
+        ("any", "image_any", -1),
+        ("other", "turned", -1),
+    ] {
+        let node = dl("only", model, "image=request.x", "out=y");
+        config.pipeline(name, "x", &[node], "out=only.y")["demultiply_count"] = json!(count);
+    }
+    config.serve_kept(&[])
+});
+
+/// Returns a shared model.
+fn of(model: &'static str) -> Served<'static> {
+    Served::of(Server::shared(model), model, "image")
+}
 
 fn star(extension: &str) -> Vec<u8> {
     fs::read(fixture(&format!("images/star.{extension}"))).unwrap()
@@ -95,17 +119,7 @@ fn images_are_resized_where_a_size_is_known() {
 
 #[test]
 fn a_batch_size_of_auto_follows_images_and_axes_without_a_letter_take_them() {
-    let mut config = Config::of(&[]);
-    config.model("auto", &model("image_fixed"))["batch_size"] = json!("auto");
-    config.model("range", &model("image_range"))["batch_size"] = json!("auto");
-    config.model("unnamed", &model("image_fixed"))["layout"] = json!("N?WC");
-    let server = config.serve();
-    let mut served = Served {
-        grpc: Grpc::connect(&server),
-        server,
-        model: "auto",
-        input: "image",
-    };
+    let mut served = Served::of(&SET, "auto", "image");
     let (large, as_it_is) = (plain(30, 20, [1, 2, 3]), plain(6, 4, [7, 8, 9]));
     for count in [5, 2] {
         for form in ANY_BYTES {
@@ -127,23 +141,7 @@ fn a_batch_size_of_auto_follows_images_and_axes_without_a_letter_take_them() {
 
 #[test]
 fn a_pipeline_splits_a_request_of_images() {
-    let mut config = Config::of(&["image_fixed", "image_any"]);
-    config.model("turned", &model("image_any"))["layout"] = json!("NCHW");
-    for (name, model, count) in [
-        ("fixed", "image_fixed", 2),
-        ("any", "image_any", -1),
-        ("other", "turned", -1),
-    ] {
-        let node = dl("only", model, "image=request.x", "out=y");
-        config.pipeline(name, "x", &[node], "out=only.y")["demultiply_count"] = json!(count);
-    }
-    let server = config.serve();
-    let mut served = Served {
-        grpc: Grpc::connect(&server),
-        server,
-        model: "fixed",
-        input: "x",
-    };
+    let mut served = Served::of(&SET, "fixed", "x");
     let (large, as_it_is) = (plain(30, 20, [1, 2, 3]), plain(6, 4, [7, 8, 9]));
     let pixels = [[3, 2, 1], [9, 8, 7]].map(|pixel: [u8; 3]| pixel.repeat(24));
     for form in ANY_BYTES {
@@ -181,12 +179,13 @@ fn a_pipeline_splits_a_request_of_images() {
     InvalidArgument: Binary input images for this endpoint are required to have the same resolution - image 1 has another than the first; input name: x
     InvalidArgument: Received binary image input but resource not configured to accept NHWC layout - Expected: N...HWC; Actual: N?CHW; input name: x
     ");
-    let file = config.beside("image.png");
+    let folder = repository::folder();
+    let file = folder.path().join("image.png");
     fs::write(&file, &as_it_is).unwrap();
     for api in ALL {
         let given = format!("x:BYTES=@{}", file.display());
         let run = infer(
-            &served.server,
+            served.server,
             api,
             &["any", "-i", &given, "--output", "json"],
         );
@@ -202,13 +201,7 @@ fn a_pipeline_splits_a_request_of_images() {
 
 #[test]
 fn ranges_and_channels_of_models_are_kept() {
-    let server = Config::of(&["image_range", "image_grey", "classifier"]).serve();
-    let mut served = Served {
-        grpc: Grpc::connect(&server),
-        server,
-        model: "image_range",
-        input: "image",
-    };
+    let served = of("image_range");
     // The nearer bound of a range is taken.
     for (width, height, expected) in [
         (1, 1, [1, 2, 3, 3]),
@@ -222,7 +215,7 @@ fn ranges_and_channels_of_models_are_kept() {
             assert_eq!(to_floats(&output.data)[..3], [30.0, 20.0, 10.0]);
         }
     }
-    served.model = "image_grey";
+    let served = Served::of(&SET, "image_grey", "image");
     let grey: Vec<u8> = (0..24).collect();
     let image = image::GrayImage::from_raw(6, 4, grey.clone()).unwrap();
     let file = encoded(&image.into(), ImageFormat::Png);
@@ -232,12 +225,12 @@ fn ranges_and_channels_of_models_are_kept() {
         let jpeg = encoded(&jpeg.into(), ImageFormat::Jpeg);
         assert_eq!(served.ask(form, &[1], &[&jpeg]).unwrap().data, [100; 24]);
     }
-    served.model = "classifier";
+    let served = of("classifier");
     insta::assert_snapshot!(refused(&served, &[1], &[&star("png")]), @"400: Invalid number of channels in binary input - Expected: 224; Actual: 3 in image 0, which has its channels last; --layout NHWC:NCHW serves a model that has them first; input name: image");
 }
 
 /// Returns the error that all forms have, each with its code.
-fn refused(served: &Served, shape: &[i64], files: &[&[u8]]) -> String {
+fn refused(served: &Served<'_>, shape: &[i64], files: &[&[u8]]) -> String {
     let texts = ANY_BYTES.map(|form| {
         let refused = served.ask(form, shape, files).unwrap_err();
         refused.replace("InvalidArgument: ", "400: ")
@@ -294,11 +287,12 @@ fn bomb() -> Vec<u8> {
 
 #[test]
 fn a_image_that_would_fill_the_memory_is_refused_by_its_header() {
-    let served = Served::start("image_any", "image");
-    let before = peak_memory(&served.server);
+    let server = Server::start("image_any");
+    let served = Served::of(&server, "image_any", "image");
+    let before = peak_memory(&server);
     insta::assert_snapshot!(refused(&served, &[1], &[&bomb()]), @"400: Image parsing failed - image 0: found 50000x50000 pixels, at most 67108864 are decoded; see --max-image-pixels; input name: image");
     // Decoded it would have 7 GB.
-    assert!(peak_memory(&served.server) - before < 100 << 20);
+    assert!(peak_memory(&server) - before < 100 << 20);
     assert!(served.ask(Form::Raw, &[1], &[&star("png")]).is_ok());
 }
 
@@ -339,7 +333,7 @@ fn a_client_that_leaves_does_no_harm() {
                 .call(grpc::raw("image_any", "image", "BYTES", &[1], &framed)),
         );
     }
-    let grpc = Grpc::connect(&ANY.server);
+    let grpc = Grpc::connect(ANY.server);
     eventually("an answer after those that left", || {
         grpc.infer(grpc::raw("image_any", "image", "BYTES", &[1], &framed))
             .ok()
@@ -350,7 +344,7 @@ fn a_client_that_leaves_does_no_harm() {
 fn the_client_sends_images_for_the_server_to_decode() {
     let given = format!("image:BYTES=@{}", fixture("images/star.png").display());
     let decoded = ALL.map(|api| {
-        let answer = json_of(&FIXED.server, api, &["image_fixed", "-i", &given]);
+        let answer = json_of(FIXED.server, api, &["image_fixed", "-i", &given]);
         assert_eq!(answer["outputs"][0]["shape"], json!([1, 4, 6, 3]), "{api}");
         answer["outputs"][0]["data"].clone()
     });

@@ -14,7 +14,7 @@ mod rest_binary;
 mod round_trip;
 mod shared_memory;
 mod sheets;
-mod sizes;
+pub(crate) mod sizes;
 mod strings;
 mod tfs_bytes;
 mod tfs_grpc;

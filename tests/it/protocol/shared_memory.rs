@@ -113,16 +113,27 @@ fn inputs_and_outputs_are_in_regions() {
 }
 
 #[test]
-fn rest_has_inputs_and_outputs_in_regions() {
-    let server = Server::start_with("add", &ON);
+fn regions_are_those_of_one_server_and_have_its_limits() {
+    let config = Config::of(&["add", "dummy", "passthrough_u8"]);
+    let limits = [
+        ["--max_shared_memory_regions", "2"],
+        ["--max_bytes_in_flight", "1000000"],
+    ];
+    let server = config.serve_with(&[&ON[..], limits.as_flattened()].concat());
+    rest_has_inputs_and_outputs_in_regions(&server);
+    bytes_in_regions_count_for_the_budget(&server);
+    requests_that_do_not_fit_are_refused(&server);
+}
+
+fn rest_has_inputs_and_outputs_in_regions(server: &Server) {
     let object = Object::new(&[floats(&[3.0; 10]), vec![0; 100]].concat());
     let body = json!({"key": object.key, "offset": 0, "byte_size": 140}).to_string();
     let path = "/v2/systemsharedmemory/region/a%20b/register";
-    let answer = post(&server, path, body.as_bytes());
+    let answer = post(server, path, body.as_bytes());
     assert_eq!((answer.status, answer.text()), (200, String::new()));
-    insta::assert_snapshot!(post(&server, path, body.as_bytes()).error(), @"409: shared memory region 'a b' already in manager - unregister it first, or take another name");
+    insta::assert_snapshot!(post(server, path, body.as_bytes()).error(), @"409: shared memory region 'a b' already in manager - unregister it first, or take another name");
     let status = |place: &str| {
-        let answer = get(&server, &format!("/v2/systemsharedmemory{place}/status"));
+        let answer = get(server, &format!("/v2/systemsharedmemory{place}/status"));
         answer.text().replace(&object.key, "KEY")
     };
     insta::assert_snapshot!(status(""), @r#"[{"name":"a b","key":"KEY","offset":0,"byte_size":140}]"#);
@@ -149,7 +160,7 @@ fn rest_has_inputs_and_outputs_in_regions() {
         let length = body.len().to_string();
         body.extend_from_slice(binary);
         let headers = [(JSON_LENGTH, length.as_str())];
-        send(&server, "POST", "/v2/models/add/infer", &headers, &body)
+        send(server, "POST", "/v2/models/add/infer", &headers, &body)
     };
     let first = tensor("input1", part(0));
     let in_json = tensor("input2", json!({"data": vec![1.0; 10]}));
@@ -205,32 +216,27 @@ fn rest_has_inputs_and_outputs_in_regions() {
 
     for bad in ["", "{}", r#"{"key":"/ovms_it_x","byte_size":-1}"#, "[]"] {
         let answer = post(
-            &server,
+            server,
             "/v2/systemsharedmemory/region/y/register",
             bad.as_bytes(),
         );
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
     let answer = post(
-        &server,
+        server,
         "/v2/systemsharedmemory/region/a%20b/unregister",
         b"",
     );
     assert_eq!((answer.status, status("")), (200, "[]".to_owned()));
-    let extensions = get(&server, "/v2").json()["extensions"].to_string();
+    let extensions = get(server, "/v2").json()["extensions"].to_string();
     assert!(
         extensions.contains("\"system_shared_memory\""),
         "{extensions}"
     );
 }
 
-#[test]
-fn requests_that_do_not_fit_are_refused() {
-    let server = Server::start_with(
-        "dummy",
-        &[&ON[..], &["--max_shared_memory_regions", "2"]].concat(),
-    );
-    let grpc = Grpc::connect(&server);
+fn requests_that_do_not_fit_are_refused(server: &Server) {
+    let grpc = Grpc::connect(server);
     let object = Object::new(&[0; 80]);
     object.register(&grpc, "x");
     let mut texts = Vec::new();
@@ -396,7 +402,7 @@ fn strings_are_in_regions() {
 #[test]
 fn a_region_that_is_forgotten_or_unlinked_serves_its_requests_to_the_end() {
     const STEPS: i64 = 60_000;
-    let server = busy::serve(&ON);
+    let server = busy::shared();
     let grpc = Grpc::connect(&server);
     let mut request = busy::request(STEPS);
     let contents = request.raw_input_contents.remove(1);
@@ -456,11 +462,8 @@ fn truncations_while_requests_run_never_end_the_server() {
     grpc.answered(request([input("cut", 0, SIZE)], [output("cut", 40, SIZE)]));
 }
 
-#[test]
-fn bytes_in_regions_count_for_the_budget() {
-    let flags = [&ON[..], &["--max_bytes_in_flight", "1000000"]].concat();
-    let server = Server::start_with("passthrough_u8", &flags);
-    let grpc = Grpc::connect(&server);
+fn bytes_in_regions_count_for_the_budget(server: &Server) {
+    let grpc = Grpc::connect(server);
     let object = Object::new(&vec![7; 2_000_000]);
     object.register(&grpc, "x");
     let ask = |size: i64| ModelInferRequest {
@@ -484,6 +487,7 @@ fn bytes_in_regions_count_for_the_budget() {
     for _ in 0..3 {
         grpc.answered(ask(800_000));
     }
+    unregister(&grpc, "x");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::support::{
 const INFER: &str = "/v2/models/dummy/infer";
 
 /// A server with a limit above the size of a valid request for `dummy`.
-pub(super) static LIMITED: LazyLock<Server> = LazyLock::new(|| {
+pub(crate) static LIMITED: LazyLock<Server> = LazyLock::new(|| {
     Config::of(&["dummy", "two_outputs"]).serve_kept(&["--max_message_size", "1000"])
 });
 

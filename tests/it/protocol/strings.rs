@@ -3,12 +3,16 @@
 use std::sync::LazyLock;
 
 use crate::support::{
+    Server,
     bytes::{ANY_BYTES, FORMS, Output, Served, framed},
-    grpc::Grpc,
-    pipelines::Config,
 };
 
-static PASSTHROUGH: LazyLock<Served> = LazyLock::new(|| Served::kept("passthrough_string", "in"));
+static PASSTHROUGH: LazyLock<Served<'_>> = LazyLock::new(|| of("passthrough_string", "in"));
+
+/// Returns a shared model.
+fn of(model: &'static str, input: &'static str) -> Served<'static> {
+    Served::of(Server::shared(model), model, input)
+}
 
 fn strings(list: &[&[u8]]) -> Output {
     Output {
@@ -42,19 +46,13 @@ fn long_strings_and_many_of_them_come_back() {
 
 #[test]
 fn rows_of_bytes_are_any_strings_where_the_name_says_so_up_to_a_gibibyte() {
-    let server = Config::of(&["text", "passthrough_u8"]).serve();
-    let mut served = Served {
-        grpc: Grpc::connect(&server),
-        server,
-        model: "text",
-        input: "text",
-    };
+    let served = of("text", "text");
     // A string ends at its first zero byte, as it does in the row.
     for form in ANY_BYTES {
         let cut = served.ask(form, &[2], &[b"\xffx\0y", b"\0"]);
         assert_eq!(cut, Ok(strings(&[b"\xffx", b""])));
     }
-    (served.model, served.input) = ("passthrough_u8", "in");
+    let served = of("passthrough_u8", "in");
     let long = vec![b'x'; 1 << 20];
     let mut list: Vec<&[u8]> = vec![b""; 1024];
     list[1023] = &long;

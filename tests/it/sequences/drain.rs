@@ -29,10 +29,6 @@ const STOPS: &str = "Server is shutting down";
 /// Time limit of a shutdown with nothing to wait for, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(3);
 
-fn ask(x: f32) -> Ask {
-    Ask::new("m", x)
-}
-
 fn reload(server: &Server) {
     assert_eq!(post(server, "/v1/config/reload", b"").status, 201);
 }
@@ -48,24 +44,35 @@ fn states(server: &Server, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_replaced_serves_its_sequences_to_their_end() {
+fn models_that_change_keep_their_sequences() {
     let folder = repository::folder();
     let path = folder.path().join("config.json");
+    write(&path, &[]);
+    let server = serve_file(&path, &["--metrics_enable"]);
+    what_is_replaced_serves_its_sequences_to_their_end(&server, &path);
+    what_is_left_when_the_time_is_over_goes(&server, &path);
+    a_sequence_outlives_a_reload_and_the_version_after_it(&server, &path);
+    sequences_of_a_model_that_is_removed_go_on_too(&server, &path);
+}
+
+fn what_is_replaced_serves_its_sequences_to_their_end(server: &Server, path: &Path) {
+    const NAME: &str = "replaced";
+    let ask = |x| Ask::new(NAME, x);
     let of = |fixture: &str, limit: u32| {
-        let mut entry = entry("m", fixture);
+        let mut entry = entry(NAME, fixture);
         entry["drain_sequences_seconds"] = json!(limit);
         // One of the new ones and one of the old ones.
         entry["max_sequence_number"] = json!(2);
         entry
     };
-    write(&path, &[of(TOTAL, 600)]);
-    let server = serve_file(&path, &["--metrics_enable"]);
-    let client = Client::connect(&server);
+    write(path, &[of(TOTAL, 600)]);
+    reload(server);
+    let client = Client::connect(server);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).start()), (1, 1.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 1.0));
-    write(&path, &[of(FROM, 600)]);
-    reload(&server);
-    assert_eq!(states(&server, "m"), ["1 AVAILABLE"]);
+    write(path, &[of(FROM, 600)]);
+    reload(server);
+    assert_eq!(states(server, NAME), ["1 AVAILABLE"]);
     let mut total = 1.0;
     for wire in Wire::ALL {
         total += 1.0;
@@ -98,31 +105,30 @@ fn what_is_replaced_serves_its_sequences_to_their_end() {
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 101.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(1).end()), (1, 2.0));
     // Without a limit the next reload drops them.
-    write(&path, &[of(TOTAL, 0)]);
-    reload(&server);
-    wait_count(&server, r#"active{name="m",version="1"}"#, 0);
+    write(path, &[of(TOTAL, 0)]);
+    reload(server);
+    wait_count(server, r#"active{name="replaced",version="1"}"#, 0);
     assert_eq!(
         client.refused(Wire::Raw, &ask(1.0).id(5)),
         Wire::Raw.unknown()
     );
 }
 
-#[test]
-fn what_is_left_when_the_time_is_over_goes() {
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
+fn what_is_left_when_the_time_is_over_goes(server: &Server, path: &Path) {
+    const NAME: &str = "left";
+    let ask = |x| Ask::new(NAME, x);
     let of = |fixture: &str| {
-        let mut entry = entry("m", fixture);
+        let mut entry = entry(NAME, fixture);
         entry["drain_sequences_seconds"] = json!(1);
         entry
     };
-    write(&path, &[of(TOTAL)]);
-    let server = serve_file(&path, &["--metrics_enable"]);
-    let client = Client::connect(&server);
+    write(path, &[of(TOTAL)]);
+    reload(server);
+    let client = Client::connect(server);
     client.total(Wire::Raw, &ask(1.0).id(5).start());
-    write(&path, &[of(FROM)]);
+    write(path, &[of(FROM)]);
     let before = Instant::now();
-    reload(&server);
+    reload(server);
     let after = Instant::now();
     // A request does not prolong the time.
     eventually("the sequence is gone", || {
@@ -262,32 +268,32 @@ fn sequences_that_are_in_flight_while_versions_change_lose_no_step(server: &Serv
     pipelines();
 }
 
-#[test]
-fn a_sequence_outlives_a_reload_and_the_version_after_it() {
-    let (folder, root) = (repository::folder(), repository::of(&[("1", TOTAL)]));
-    let path = folder.path().join("config.json");
+fn a_sequence_outlives_a_reload_and_the_version_after_it(server: &Server, path: &Path) {
+    const NAME: &str = "outlives";
+    let ask = |x| Ask::new(NAME, x);
+    let root = repository::of(&[("1", TOTAL)]);
     let of = |nireq: u32| {
-        let mut entry = entry("m", TOTAL);
+        let mut entry = entry(NAME, TOTAL);
         entry["base_path"] = json!(root.path());
         entry["drain_sequences_seconds"] = json!(600);
         entry["nireq"] = json!(nireq);
         entry
     };
-    write(&path, &[of(1)]);
-    let server = serve_file(&path, &[]);
-    let client = Client::connect(&server);
+    write(path, &[of(1)]);
+    reload(server);
+    let client = Client::connect(server);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).start()), (5, 1.0));
-    write(&path, &[of(2)]);
-    reload(&server);
+    write(path, &[of(2)]);
+    reload(server);
     // The next version calls its input otherwise.
     let made = root.path().join("new");
     repository::copy(&model(FROM).join("1"), &made);
     fs::write(made.join("mapping_config.json"), r#"{"inputs":{"x":"y"}}"#).unwrap();
     fs::rename(made, root.path().join("2")).unwrap();
-    reload(&server);
+    reload(server);
     let mut total = 1.0;
     for wire in Wire::ALL {
-        assert_eq!(states(&server, "m"), ["1 UNLOADING", "2 AVAILABLE"]);
+        assert_eq!(states(server, NAME), ["1 UNLOADING", "2 AVAILABLE"]);
         total += 1.0;
         assert_eq!(client.total(wire, &ask(1.0).id(5)), (5, total), "{wire:?}");
         let absent = wire.error(
@@ -301,7 +307,7 @@ fn a_sequence_outlives_a_reload_and_the_version_after_it() {
     }
     client.total(Wire::Raw, &ask(1.0).id(5).end());
     eventually("the version ends", || {
-        (states(&server, "m") == ["1 END", "2 AVAILABLE"]).then_some(())
+        (states(server, NAME) == ["1 END", "2 AVAILABLE"]).then_some(())
     });
 }
 
@@ -339,18 +345,17 @@ fn a_version_that_is_wanted_again_has_its_sequences_still(server: &Server, root:
     });
 }
 
-#[test]
-fn sequences_of_a_model_that_is_removed_go_on_too() {
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    let mut first = entry("m", TOTAL);
+fn sequences_of_a_model_that_is_removed_go_on_too(server: &Server, path: &Path) {
+    const NAME: &str = "removed";
+    let ask = |x| Ask::new(NAME, x);
+    let mut first = entry(NAME, TOTAL);
     first["drain_sequences_seconds"] = json!(600);
-    write(&path, &[first.clone()]);
-    let server = serve_file(&path, &[]);
-    let client = Client::connect(&server);
+    write(path, &[first.clone()]);
+    reload(server);
+    let client = Client::connect(server);
     client.total(Wire::Raw, &ask(1.0).id(5).start());
-    write(&path, &[]);
-    reload(&server);
+    write(path, &[]);
+    reload(server);
     let mut total = 1.0;
     for wire in Wire::ALL {
         total += 1.0;
@@ -359,8 +364,8 @@ fn sequences_of_a_model_that_is_removed_go_on_too() {
         assert_eq!(refused, wire.error(Code::NotFound, 404, RETIRED));
     }
     // There again: a version of its own beside what still drains.
-    write(&path, &[first]);
-    reload(&server);
+    write(path, &[first]);
+    reload(server);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, total + 1.0));
     let (id, _) = client.total(Wire::Raw, &ask(1.0).start());
     assert_ne!(id, 5);

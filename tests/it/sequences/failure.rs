@@ -13,7 +13,10 @@ use crate::support::{
     Server, busy, eventually,
     grpc::{Call, error},
     http::{connect, get, head},
-    sequence::{Ask, Client, Wire, infer, of_infer, rest_body, serve, wait_count},
+    repository,
+    sequence::{
+        Ask, Client, Wire, entry, infer, of_infer, rest_body, serve_file, wait_count, write,
+    },
     wire,
 };
 
@@ -37,17 +40,33 @@ fn closed(wire: Wire, id: u64) -> String {
 }
 
 #[test]
-fn a_run_that_fails_closes_its_sequence() {
+fn failures_and_clients_that_leave_close_sequences_or_do_not_harm_them() {
+    let mut fails = entry("running_fail", "running_fail");
+    fails["max_sequence_number"] = json!(1);
+    // Its inferences take turns on one slot.
+    let mut busy = entry(BUSY, BUSY);
+    busy["nireq"] = json!(1);
+    busy["plugin_config"] = busy::PLUGIN_CONFIG.parse().unwrap();
     // What comes behind a failure waits for the replacement.
     let flags = [
-        "--metrics_enable",
-        "--max_sequence_number",
-        "1",
-        "--recovery_interval_ms",
-        "1",
+        ["--recovery_interval_ms", "1"],
+        ["--max_queued_requests", "2"],
     ];
-    let server = serve("running_fail", &flags);
-    let client = Client::connect(&server);
+    let flags = [flags.as_flattened(), &["--metrics_enable"]].concat();
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    write(&path, &[fails, busy]);
+    let server = serve_file(&path, &flags);
+    a_run_that_fails_closes_its_sequence(&server);
+    the_run_of_a_client_that_leaves_counts(&server);
+    a_client_that_leaves_before_its_turn_has_done_nothing(&server);
+    a_deadline_that_passes_before_the_turn_has_done_nothing(&server);
+    requests_that_wait_for_their_turns_are_bounded(&server);
+    the_end_that_runs_bars_the_id(&server);
+}
+
+fn a_run_that_fails_closes_its_sequence(server: &Server) {
+    let client = Client::connect(server);
     for wire in Wire::ALL {
         let refused = |ask: Ask| client.refused(wire, &ask);
         let total = |ask: Ask| client.total(wire, &ask);
@@ -88,10 +107,10 @@ fn a_run_that_fails_closes_its_sequence() {
         assert_eq!(client.refused(wire, &only(fails(1.0))), closed(wire, 1));
         assert_eq!(client.total(wire, &only(works(3.0))), (1, 3.0));
     }
-    let page = get(&server, "/metrics").text();
+    let page = get(server, "/metrics").text();
     let sequences = page
         .lines()
-        .filter(|line| line.starts_with("ovms_sequences"));
+        .filter(|line| line.starts_with("ovms_sequences") && line.contains("running_fail"));
     insta::assert_snapshot!(sequences.collect::<Vec<_>>().join("\n"), @r#"
     ovms_sequences_active{name="running_fail",version="1"} 0
     ovms_sequences_started{name="running_fail",version="1"} 46
@@ -144,15 +163,6 @@ const BUSY: &str = "running_busy";
 /// Number of steps that take long enough for what is done meanwhile, on a machine at full load too.
 const WHILE: i64 = busy::SECONDS;
 
-/// Flags of a server whose inferences take turns on one slot.
-const FLAGS: &[&str] = &[
-    "--plugin_config",
-    busy::PLUGIN_CONFIG,
-    "--nireq",
-    "1",
-    "--metrics_enable",
-];
-
 fn quick(x: f32) -> Ask {
     Ask::new(BUSY, x).id(5).extra("steps", 1)
 }
@@ -192,14 +202,6 @@ fn wait_in_process(server: &Server, count: usize) {
         let page = get(server, "/metrics").text();
         page.lines().any(|line| line == sample).then_some(())
     });
-}
-
-#[test]
-fn a_client_that_leaves_has_done_nothing_before_its_turn_and_its_run_counts() {
-    let server = serve(BUSY, FLAGS);
-    the_run_of_a_client_that_leaves_counts(&server);
-    a_client_that_leaves_before_its_turn_has_done_nothing(&server);
-    a_deadline_that_passes_before_the_turn_has_done_nothing(&server);
 }
 
 fn the_run_of_a_client_that_leaves_counts(server: &Server) {
@@ -294,20 +296,13 @@ fn a_deadline_that_passes_before_the_turn_has_done_nothing(server: &Server) {
     assert_eq!(total(quick(4.0).end()), (5, 7.0));
 }
 
-#[test]
-fn requests_that_wait_for_their_turns_are_bounded() {
-    let flags: Vec<&str> = FLAGS
-        .iter()
-        .chain(&["--max_queued_requests", "2"])
-        .copied()
-        .collect();
-    let server = serve(BUSY, &flags);
-    let client = Client::connect(&server);
+fn requests_that_wait_for_their_turns_are_bounded(server: &Server) {
+    let client = Client::connect(server);
     client.total(Wire::Raw, &quick(1.0).start());
-    let runs = running(&server, &client, &slow(2.0));
+    let runs = running(server, &client, &slow(2.0));
     let waiting = [4.0, 8.0].map(|x| {
         let call = client.tfs.grpc.call(infer(&quick(x), true));
-        wait_in_process(&server, if x == 4.0 { 2 } else { 3 });
+        wait_in_process(server, if x == 4.0 { 2 } else { 3 });
         call
     });
     let text = "Server is overloaded - requests that wait for others of their sequences: 2, the \
@@ -322,4 +317,37 @@ fn requests_that_wait_for_their_turns_are_bounded() {
     let totals = waiting.map(|call| of_infer(&call.wait().unwrap()).total().1);
     assert_eq!(json!(totals), json!([7.0, 15.0]));
     assert_eq!(client.total(Wire::Raw, &quick(1.0).end()), (5, 16.0));
+}
+
+fn the_end_that_runs_bars_the_id(server: &Server) {
+    let client = Client::connect(server);
+    let ask = |steps| Ask::new(BUSY, 1.0).id(5).extra("steps", steps);
+    for wire in [Wire::TfsGrpc, Wire::Json] {
+        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
+        let before = server.processor_time();
+        let ends = client
+            .tfs
+            .grpc
+            .call(infer(&ask(busy::SECONDS / 2).end(), true));
+        busy::wait_running(server, before);
+        for wire in Wire::ALL {
+            let ending = wire.error(
+                Code::FailedPrecondition,
+                412,
+                "Sequence last request is being processed and it's not available anymore",
+            );
+            assert_eq!(client.refused(wire, &ask(1).start()), ending);
+            assert_eq!(client.refused(wire, &ask(1)), wire.unknown());
+            assert_eq!(
+                client.refused(wire, &ask(1).end()),
+                wire.unknown(),
+                "it ends once"
+            );
+        }
+        assert!(!ends.is_answered(), "all of that was while it ran");
+        let ended = of_infer(&ends.wait().unwrap());
+        assert_eq!(ended.total(), (5, 2.0));
+        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
+        assert_eq!(client.total(wire, &ask(1).end()), (5, 2.0));
+    }
 }

@@ -13,9 +13,9 @@ use crate::support::{
     eventually,
     infer::{GRPC, REST, at, command, infer, interrupt, redacted},
     repository,
-    sequence::{entry, serve_file, write},
+    sequence::{entry, serve, serve_file, write},
     server::free_ports,
-    steps::{ALL, STEPS, ended, is_gone, spawn, stateful},
+    steps::{ALL, STEPS, ended, is_gone, spawn},
 };
 
 /// Sends the first step of sequence 1, and Ctrl-C when it is answered.
@@ -201,7 +201,7 @@ fn ctrl_c_waits_for_the_step_in_flight() {
 
 /// Sends three steps of which one does not end, in a sequence with id 9; returns what the command says.
 fn given_up(steps: &str) -> String {
-    let server = stateful("running_busy", &[]);
+    let server = serve("running_busy", &[]);
     let steps = format!("steps=[{steps}]");
     let late = [
         "running_busy",
@@ -276,7 +276,7 @@ fn a_sequence_whose_connection_is_lost_says_how_to_go_on() {
 
 #[test]
 fn the_second_ctrl_c_leaves_at_once() {
-    let server = stateful("running_busy", &[]);
+    let server = serve("running_busy", &[]);
     let steps = format!("steps=[1,{},1]", busy::ENDLESS);
     let args = [
         "running_busy",

@@ -1,6 +1,9 @@
 //! Metrics of sequences.
 
+use std::path::Path;
+
 use super::shared;
+use crate::attacks::WITH_METRICS;
 use crate::support::{
     Server,
     http::{get, post},
@@ -22,8 +25,11 @@ fn numbers(server: &Server, model: &str) -> [u64; 5] {
 }
 
 #[test]
-fn the_usual_page_has_the_families_of_sequences_once_there_is_a_stateful_model() {
-    let server = serve(MODEL, &["--metrics_enable"]);
+fn the_usual_page_has_families_of_sequences_if_there_is_a_stateful_model_and_counts_outlive_it() {
+    let folder = repository::folder();
+    let path = folder.path().join("config.json");
+    write(&path, &[entry(MODEL, MODEL)]);
+    let server = serve_file(&path, &["--metrics_enable"]);
     let page = get(&server, "/metrics").text();
     let lines = page.lines().filter(|line| line.contains("ovms_sequences_"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
@@ -43,8 +49,8 @@ fn the_usual_page_has_the_families_of_sequences_once_there_is_a_stateful_model()
     # TYPE ovms_sequences_refused counter
     ovms_sequences_refused{name="running_total",version="1"} 0
     "#);
-    let stateless = Server::start_with("dummy", &["--metrics_enable"]);
-    assert!(counts(&stateless).is_empty());
+    assert!(counts(&WITH_METRICS).is_empty());
+    counts_outlive_what_is_loaded(&server, &path);
 }
 
 #[test]
@@ -122,29 +128,24 @@ fn each_event_counts_once() {
     }
 }
 
-#[test]
-fn counts_outlive_what_is_loaded() {
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    write(&path, &[entry("m", MODEL)]);
-    let server = serve_file(&path, &["--metrics_enable"]);
-    let client = Client::connect(&server);
+fn counts_outlive_what_is_loaded(server: &Server, path: &Path) {
+    let client = Client::connect(server);
     for id in 1..=3 {
-        client.total(Wire::Raw, &Ask::new("m", 1.0).id(id).start());
+        client.total(Wire::Raw, &ask(1.0).id(id).start());
     }
-    client.total(Wire::Raw, &Ask::new("m", 1.0).id(1).end());
-    assert_eq!(numbers(&server, "m"), [2, 3, 1, 0, 0]);
-    let mut other = entry("m", MODEL);
+    client.total(Wire::Raw, &ask(1.0).id(1).end());
+    assert_eq!(numbers(server, MODEL), [2, 3, 1, 0, 0]);
+    let mut other = entry(MODEL, MODEL);
     other["nireq"] = 1.into();
-    write(&path, &[other.clone()]);
-    assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
-    wait_count(&server, r#"active{name="m",version="1"}"#, 0);
+    write(path, &[other.clone()]);
+    assert_eq!(post(server, "/v1/config/reload", b"").status, 201);
+    wait_count(server, r#"active{name="running_total",version="1"}"#, 0);
     // Dropped is neither ended nor evicted.
-    assert_eq!(numbers(&server, "m"), [0, 3, 1, 0, 0]);
-    client.total(Wire::Raw, &Ask::new("m", 1.0).id(1).start());
-    assert_eq!(numbers(&server, "m"), [1, 4, 1, 0, 0]);
-    write(&path, &[]);
-    assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
-    wait_count(&server, r#"active{name="m",version="1"}"#, 0);
-    assert_eq!(numbers(&server, "m"), [0, 4, 1, 0, 0]);
+    assert_eq!(numbers(server, MODEL), [0, 3, 1, 0, 0]);
+    client.total(Wire::Raw, &ask(1.0).id(1).start());
+    assert_eq!(numbers(server, MODEL), [1, 4, 1, 0, 0]);
+    write(path, &[]);
+    assert_eq!(post(server, "/v1/config/reload", b"").status, 201);
+    wait_count(server, r#"active{name="running_total",version="1"}"#, 0);
+    assert_eq!(numbers(server, MODEL), [0, 4, 1, 0, 0]);
 }

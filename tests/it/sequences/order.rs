@@ -18,10 +18,10 @@ use tonic::Code;
 
 use super::shared;
 use crate::support::{
-    Server, busy, fixture,
+    Server, fixture,
     grpc::{error, to_floats},
     repository,
-    sequence::{Ask, Client, Wire, entry, infer, of_infer, of_predict, predict, serve, write},
+    sequence::{Ask, Client, Wire, entry, infer, of_infer, of_predict, predict, write},
     wire::{self, Call},
 };
 
@@ -212,42 +212,6 @@ fn clients_of_one_sequence_take_turns() {
         client.total(Wire::Raw, &ask(1.0).id(301).end()).1,
         (count + 2) as f32
     );
-}
-
-#[test]
-fn the_end_that_runs_bars_the_id() {
-    const FLAGS: &[&str] = &["--plugin_config", busy::PLUGIN_CONFIG, "--nireq", "1"];
-    let server = serve("running_busy", FLAGS);
-    let client = Client::connect(&server);
-    let ask = |steps| Ask::new("running_busy", 1.0).id(5).extra("steps", steps);
-    for wire in [Wire::TfsGrpc, Wire::Json] {
-        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
-        let before = server.processor_time();
-        let ends = client
-            .tfs
-            .grpc
-            .call(infer(&ask(busy::SECONDS / 2).end(), true));
-        busy::wait_running(&server, before);
-        for wire in Wire::ALL {
-            let ending = wire.error(
-                Code::FailedPrecondition,
-                412,
-                "Sequence last request is being processed and it's not available anymore",
-            );
-            assert_eq!(client.refused(wire, &ask(1).start()), ending);
-            assert_eq!(client.refused(wire, &ask(1)), wire.unknown());
-            assert_eq!(
-                client.refused(wire, &ask(1).end()),
-                wire.unknown(),
-                "it ends once"
-            );
-        }
-        assert!(!ends.is_answered(), "all of that was while it ran");
-        let ended = of_infer(&ends.wait().unwrap());
-        assert_eq!(ended.total(), (5, 2.0));
-        assert_eq!(client.total(wire, &ask(1).start()), (5, 1.0));
-        assert_eq!(client.total(wire, &ask(1).end()), (5, 2.0));
-    }
 }
 
 /// Reads the f32 elements of a NumPy file.

@@ -67,11 +67,23 @@ fn status(server: &Server, name: &str) -> String {
 }
 
 #[test]
-fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
-    let other = || entry("other", MODEL);
-    let file = File::of(&[plain(), other()]);
+fn models_of_sequences_are_reloaded() {
+    let file = File::of(&[]);
     let server = serve_file(&file.path(), &["--metrics_enable"]);
-    let client = Client::connect(&server);
+    sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes(&server, &file);
+    a_stateful_model_does_not_become_stateless_while_it_runs(&server, &file);
+    another_mode_ends_sequences(&server, &file);
+    a_model_that_comes_back_while_its_sequences_go_on_is_stateful_still(&server, &file);
+}
+
+fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes(
+    server: &Server,
+    file: &File,
+) {
+    let other = || entry("other", MODEL);
+    file.write(&[plain(), other()]);
+    assert_eq!(reload(server), 201);
+    let client = Client::connect(server);
     let mut total = 1.0;
     client.total(Wire::Raw, &ask(1.0).id(5).start());
     client.total(Wire::Raw, &Ask::new("other", 1.0).id(5).start());
@@ -84,24 +96,24 @@ fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
         );
     };
     // Nothing, or nothing that a load depends on.
-    assert_eq!(reload(&server), 200);
+    assert_eq!(reload(server), 200);
     goes_on("nothing");
     file.write(&[with(plain(), "drain_sequences_seconds", 0), other()]);
-    assert!(reload(&server) < 300);
+    assert!(reload(server) < 300);
     goes_on("drain_sequences_seconds");
     file.write(&[
         with(plain(), "stateful", true),
         other(),
         entry("more", MODEL),
     ]);
-    assert_eq!(reload(&server), 201);
+    assert_eq!(reload(server), 201);
     goes_on("another model");
     // What is refused.
     file.write(&[with(plain(), "max_sequence_number", "many"), other()]);
-    assert!(reload(&server) >= 400);
+    assert!(reload(server) >= 400);
     goes_on("an error");
     file.write(&[with(plain(), "base_path", json!(model("broken"))), other()]);
-    assert!(reload(&server) >= 400);
+    assert!(reload(server) >= 400);
     goes_on("a model that does not load");
 
     let changes = [
@@ -116,7 +128,7 @@ fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
     ];
     for (key, value) in changes {
         file.write(&[with(plain(), key, value), other()]);
-        assert_eq!(reload(&server), 201, "{key}");
+        assert_eq!(reload(server), 201, "{key}");
         for wire in Wire::ALL {
             assert_eq!(
                 client.refused(wire, &ask(1.0).id(5)),
@@ -134,10 +146,10 @@ fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
     }
     // Removed, and there again.
     file.write(&[other()]);
-    assert_eq!(reload(&server), 201);
-    wait_count(&server, ACTIVE, 0);
+    assert_eq!(reload(server), 201);
+    wait_count(server, ACTIVE, 0);
     file.write(&[plain(), other()]);
-    assert_eq!(reload(&server), 201);
+    assert_eq!(reload(server), 201);
     assert_eq!(
         client.refused(Wire::Raw, &ask(1.0).id(5)),
         Wire::Raw.unknown()
@@ -147,33 +159,34 @@ fn sequences_go_with_what_they_run_on_and_stay_if_nothing_of_it_changes() {
     assert_eq!(other, (5, 2.0));
 }
 
-#[test]
-fn a_stateful_model_does_not_become_stateless_while_it_runs() {
-    let file = File::of(&[plain()]);
-    let server = serve_file(&file.path(), &[]);
-    let client = Client::connect(&server);
+fn a_stateful_model_does_not_become_stateless_while_it_runs(server: &Server, file: &File) {
+    file.write(&[plain()]);
+    assert!(reload(server) < 300);
+    let client = Client::connect(server);
     client.total(Wire::Raw, &ask(1.0).id(5).start());
     file.write(&[with(with(plain(), "stateful", false), "nireq", 1)]);
-    assert_eq!(reload(&server), 500);
-    insta::assert_snapshot!(status(&server, "m"), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
+    assert_eq!(reload(server), 500);
+    insta::assert_snapshot!(status(server, "m"), @"AVAILABLE UNKNOWN Model type cannot be changed after it is loaded - `stateful` of model `m` was true; it goes on as before");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     file.write(&[plain()]);
-    assert!(reload(&server) < 300);
-    assert_eq!(status(&server, "m"), "AVAILABLE OK OK");
+    assert!(reload(server) < 300);
+    assert_eq!(status(server, "m"), "AVAILABLE OK OK");
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
 }
 
-#[test]
-fn a_model_that_comes_back_while_its_sequences_go_on_is_stateful_still() {
+fn a_model_that_comes_back_while_its_sequences_go_on_is_stateful_still(
+    server: &Server,
+    file: &File,
+) {
     let drained = || with(plain(), "drain_sequences_seconds", 600);
-    let file = File::of(&[drained()]);
-    let server = serve_file(&file.path(), &["--metrics_enable"]);
-    let client = Client::connect(&server);
+    file.write(&[drained()]);
+    assert_eq!(reload(server), 201);
+    let client = Client::connect(server);
     client.total(Wire::Raw, &ask(1.0).id(5).start());
     file.write(&[]);
-    assert!(reload(&server) < 300);
+    assert!(reload(server) < 300);
     file.write(&[with(plain(), "stateful", false)]);
-    let refused = post(&server, "/v1/config/reload", b"");
+    let refused = post(server, "/v1/config/reload", b"");
     let text = refused.text();
     assert!(
         refused.status == 500 && text.contains("Model type cannot be changed after it is loaded"),
@@ -181,8 +194,23 @@ fn a_model_that_comes_back_while_its_sequences_go_on_is_stateful_still() {
     );
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5)), (5, 2.0));
     assert_eq!(client.total(Wire::Raw, &ask(1.0).id(5).end()), (5, 3.0));
-    wait_count(&server, ACTIVE, 0);
-    assert!(reload(&server) < 300, "nothing is left of it");
+    wait_count(server, ACTIVE, 0);
+    assert!(reload(server) < 300, "nothing is left of it");
+}
+
+fn another_mode_ends_sequences(server: &Server, file: &File) {
+    let in_mode = |mode: &str| with(entry("m", "running_from"), "state_mode", mode);
+    file.write(&[in_mode("tensors")]);
+    assert_eq!(reload(server), 201);
+    let client = Client::connect(server);
+    for mode in ["requests", "tensors"] {
+        assert_eq!(client.total(Wire::Raw, &ask(1.0).id(3).start()), (3, 101.0));
+        assert_eq!(client.total(Wire::Raw, &ask(1.0).id(3)), (3, 102.0));
+        file.write(&[in_mode(mode)]);
+        assert_eq!(reload(server), 201);
+        let refused = client.refused(Wire::Raw, &ask(1.0).id(3));
+        assert_eq!(refused, Wire::Raw.unknown());
+    }
 }
 
 /// Returns entries that are refused, each with the text that says why.

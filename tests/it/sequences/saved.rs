@@ -15,6 +15,7 @@ use serde_json::json;
 use super::{
     shared,
     state_modes::{FIXTURES, ask},
+    store,
 };
 use crate::support::{
     Server, fixture,
@@ -22,7 +23,7 @@ use crate::support::{
     infer::{REST, TFS_REST, command, infer, read_npy, write_npy},
     repository,
     sequence::{Ask, Client, Wire, entry, serve_file, write},
-    steps::{ended, is_gone, spawn, stateful},
+    steps::{ended, is_gone, spawn},
 };
 
 fn path(model: &str, id: u64) -> String {
@@ -102,11 +103,11 @@ fn speech_goes_on_behind_a_restart_as_if_there_had_been_none() {
         (expected, found)
     });
     // Another process, as behind a restart.
-    let server = stateful("vad_stateful", &[]);
+    let server = store::shared::file("step");
     for ((api, state), (expected, mut found)) in states.iter().zip(begun) {
-        found.extend(speech(&server, api, &rest, &["--load-state", state]));
+        found.extend(speech(server, api, &rest, &["--load-state", state]));
         assert_eq!(found, expected, "{api}");
-        is_gone(&server, "vad_stateful", "17");
+        is_gone(server, "vad_stateful", "17");
     }
 }
 
@@ -283,10 +284,9 @@ fn a_file_of_another_model_is_refused_with_what_differs() {
     assert!(refusal(&server, "m", &changed).ends_with("the file has changed"));
     let answer = http::send(&server, "PUT", &format!("{of_a_version}9"), &[], &file);
     assert_eq!(answer.status, 201);
-    drop(server);
 
     write_models(others.path());
-    let server = serve_file(&config, &[]);
+    assert_eq!(http::post(&server, "/v1/config/reload", b"").status, 201);
     let refused = refusal(&server, "m", &file);
     assert!(
         refused.starts_with("digest of the model's files is "),

@@ -105,18 +105,9 @@ pub(super) fn connect() -> Client<'static> {
     Client::connect(&SHARED)
 }
 
-/// Returns the lines about a model that a server has written until it was ready.
-pub(super) fn lines(server: &Server, model: &str) -> Vec<String> {
-    let name = format!("model=\"{model}\"");
-    let log = server.log();
-    let lines = log.lines().filter(|line| line.contains(&name));
-    lines.map(str::to_owned).collect()
-}
-
-/// Returns the one of them that contains a text.
+/// Returns the line about a model that contains a text, which a server has written until it was ready.
 pub(super) fn line(server: &Server, model: &str, text: &str) -> String {
-    let found = lines(server, model).into_iter();
-    let mut found = found.filter(|line| line.contains(text));
-    let first = found.next();
-    first.unwrap_or_else(|| panic!("`{text}` of {model}:\n{}", server.log()))
+    let mut lines = server.log_of(model).into_iter();
+    let found = lines.find(|line| line.contains(text));
+    found.unwrap_or_else(|| panic!("`{text}` of {model}:\n{}", server.log()))
 }

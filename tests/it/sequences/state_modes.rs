@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::shared;
 use crate::support::{
-    http::post,
     repository,
     sequence::{Ask, Client, Wire, entry, infer, serve, serve_file, write},
     server::memory,
@@ -152,7 +151,7 @@ fn unrolled_loops_have_tensors_and_begin_with_what_the_loop_begins_with() {
         let ask = if step == 1 { ask.start() } else { ask };
         assert_eq!(client.total(Wire::Raw, &ask), (5, total));
     }
-    let lines = shared::lines(server, "unrolled").join("\n");
+    let lines = server.log_of("unrolled").join("\n");
     assert!(
         !lines.is_empty() && !lines.contains("state_mode is requests"),
         "{lines}"
@@ -169,23 +168,6 @@ fn a_model_that_refuses_has_requests_and_a_line_that_says_why() {
     let ask = |x| Ask::new("twice", x).id(3);
     assert_eq!(client.total(Wire::Raw, &ask(1.0).start()), (3, 101.0));
     assert_eq!(client.total(Wire::Raw, &ask(2.0)), (3, 103.0));
-}
-
-#[test]
-fn another_mode_is_a_reload_and_ends_sequences() {
-    let folder = repository::folder();
-    let path = folder.path().join("config.json");
-    write(&path, &[in_mode("m", "running_from", "tensors")]);
-    let server = serve_file(&path, &[]);
-    let client = Client::connect(&server);
-    let ask = || Ask::new("m", 1.0).id(3);
-    for mode in ["requests", "tensors"] {
-        assert_eq!(client.total(Wire::Raw, &ask().start()), (3, 101.0));
-        assert_eq!(client.total(Wire::Raw, &ask()), (3, 102.0));
-        write(&path, &[in_mode("m", "running_from", mode)]);
-        assert_eq!(post(&server, "/v1/config/reload", b"").status, 201);
-        assert_eq!(client.refused(Wire::Raw, &ask()), Wire::Raw.unknown());
-    }
 }
 
 #[test]

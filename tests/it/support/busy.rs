@@ -1,6 +1,10 @@
 //! The model `busy`: inferences of controllable duration.
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::Command,
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use ovms::proto::kserve::{ModelInferRequest, ModelInferResponse};
 use tonic::Status;
@@ -9,7 +13,9 @@ use super::{
     Server, cli, eventually,
     grpc::{self, Call, Grpc, to_floats},
     model,
+    pipelines::Config,
     server::{free_ports, on},
+    shared_memory,
 };
 
 /// Number of steps that take a processor core 1 to 3 seconds.
@@ -34,6 +40,38 @@ pub(crate) fn serve(flags: &[&str]) -> Server {
         }
     }
     Server::start_with("busy", &all)
+}
+
+/// Returns a server of `busy` with one slot that takes regions of shared memory, for a test that leaves no inference
+/// without end: one has it at a time, and nothing runs there when it does.
+pub(crate) fn shared() -> MutexGuard<'static, Server> {
+    static SHARED: LazyLock<Mutex<Server>> =
+        LazyLock::new(|| Mutex::new(serve(&shared_memory::ON).kept(None)));
+    idle(&SHARED)
+}
+
+/// Returns one in the same way on which no request waits, and which has the model with two slots as `two_slots`, too.
+pub(crate) fn without_queue() -> MutexGuard<'static, Server> {
+    static SHARED: LazyLock<Mutex<Server>> = LazyLock::new(|| {
+        // Without a stream for each slot the plugin itself runs one after the other.
+        let two = r#"{"INFERENCE_PRECISION_HINT":"f32","NUM_STREAMS":2,"INFERENCE_NUM_THREADS":2}"#;
+        let mut config = Config::of(&[]);
+        for (name, slots, plugin) in [("busy", 1, PLUGIN_CONFIG), ("two_slots", 2, two)] {
+            let entry = config.model(name, &model("busy"));
+            entry["nireq"] = slots.into();
+            entry["plugin_config"] = plugin.parse().expect("it is JSON");
+        }
+        Mutex::new(config.serve_kept(&["--max_queued_requests", "0"]))
+    });
+    idle(&SHARED)
+}
+
+/// Waits until nobody has a server, and its one slot is free.
+fn idle(server: &'static Mutex<Server>) -> MutexGuard<'static, Server> {
+    let server = server.lock().unwrap_or_else(PoisonError::into_inner);
+    let grpc = Grpc::connect(&server);
+    eventually("the slot is free", || grpc.infer(request(1)).ok());
+    server
 }
 
 /// Serves it with one slot, started through another program that execs it.

@@ -36,31 +36,22 @@ pub(crate) struct Output {
     pub(crate) data: Vec<u8>,
 }
 
-/// A server of one model with one input and one output.
-pub(crate) struct Served {
-    pub(crate) server: Server,
+/// A server, and a model of it with one input and one output.
+pub(crate) struct Served<'a> {
+    pub(crate) server: &'a Server,
     pub(crate) grpc: Grpc,
     pub(crate) model: &'static str,
     pub(crate) input: &'static str,
 }
 
-impl Served {
-    pub(crate) fn start(model: &'static str, input: &'static str) -> Self {
-        let server = Server::start(model);
-        let grpc = Grpc::connect(&server);
+impl<'a> Served<'a> {
+    pub(crate) fn of(server: &'a Server, model: &'static str, input: &'static str) -> Self {
         Self {
             server,
-            grpc,
+            grpc: Grpc::connect(server),
             model,
             input,
         }
-    }
-
-    /// Starts one that ends with this process: for a `static` of a module whose tests share it.
-    pub(crate) fn kept(model: &'static str, input: &'static str) -> Self {
-        let mut served = Self::start(model, input);
-        served.server = served.server.kept(None);
-        served
     }
 
     /// Sends strings in a form and with a shape; returns the output's bytes, or code and text of
@@ -142,7 +133,7 @@ impl Served {
         body.extend_from_slice(binary);
         let path = format!("/v2/models/{}/infer", self.model);
         let headers = [(JSON_LENGTH, length.as_str())];
-        let answer = send(&self.server, "POST", &path, &headers, &body);
+        let answer = send(self.server, "POST", &path, &headers, &body);
         if answer.status != 200 {
             return Err(answer.error());
         }

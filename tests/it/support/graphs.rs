@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use ovms::proto::kserve::{
@@ -11,7 +12,7 @@ use ovms::proto::kserve::{
 use serde_json::json;
 
 use super::{
-    Server,
+    Server, fixture,
     grpc::{self, Grpc},
     http::{get, post},
     pipelines::Config,
@@ -86,6 +87,16 @@ pub(crate) fn write(folder: &Path, text: &str) -> PathBuf {
     fs::write(&next, text).unwrap();
     fs::rename(next, &path).unwrap();
     path
+}
+
+/// Returns the server of the example graphs, for all tests that leave them as they are.
+pub(crate) fn examples() -> &'static Server {
+    static EXAMPLES: LazyLock<Server> = LazyLock::new(|| {
+        let server = Server::of_file(&fixture("graphs/config.json"), &[]);
+        server.wait_ready();
+        server.kept(None)
+    });
+    &EXAMPLES
 }
 
 /// Requests a reload of the unchanged configuration file; returns the status.

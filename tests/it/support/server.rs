@@ -1,13 +1,12 @@
 //! A private server of a test: the real program on free ports.
 
 use std::{
-    collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     net::TcpListener,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU16, Ordering},
     },
     thread::JoinHandle,
@@ -16,10 +15,39 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{cli, eventually, model, thread};
+use super::{cli, eventually, model, pipelines::Config, thread, within};
 
 /// Plugin configuration that keeps f32 on processors that would compute in bf16.
 const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
+
+/// Fixture models besides `dummy` that tests share.
+const SHARED: [&str; 25] = [
+    "add",
+    "classifier",
+    "fullsize",
+    "image_any",
+    "image_fixed",
+    "image_range",
+    "noname",
+    "passthrough_bf16",
+    "passthrough_boolean",
+    "passthrough_f16",
+    "passthrough_f32",
+    "passthrough_f64",
+    "passthrough_i16",
+    "passthrough_i32",
+    "passthrough_i64",
+    "passthrough_i8",
+    "passthrough_string",
+    "passthrough_u16",
+    "passthrough_u32",
+    "passthrough_u64",
+    "passthrough_u8",
+    "running_total",
+    "scalar",
+    "text",
+    "two_outputs",
+];
 
 /// A running server; killed on drop.
 pub(crate) struct Server {
@@ -39,16 +67,18 @@ impl Server {
     }
 
     /// Returns the server of a fixture model for all tests that do not change it, do not read its log, and
-    /// do not fill it. It ends with this process.
+    /// do not fill it: one of `dummy` alone, or that of all others. It ends with this process.
     pub(crate) fn shared(name: &str) -> &'static Self {
-        static SERVERS: Mutex<BTreeMap<String, &OnceLock<Server>>> = Mutex::new(BTreeMap::new());
-        let server: &'static OnceLock<Self> = {
-            let mut servers = SERVERS.lock().unwrap();
-            servers
-                .entry(name.to_owned())
-                .or_insert_with(|| Box::leak(Box::default()))
-        };
-        server.get_or_init(|| Self::start(name).kept(None))
+        static DUMMY: LazyLock<Server> = LazyLock::new(|| Server::start("dummy").kept(None));
+        static OTHERS: LazyLock<Server> = LazyLock::new(|| Config::of(&SHARED).serve_kept(&[]));
+        if name == "dummy" {
+            return &DUMMY;
+        }
+        assert!(
+            SHARED.contains(&name),
+            "{name} is not among the shared ones"
+        );
+        &OTHERS
     }
 
     /// Keeps a server, and a folder of its own, until this process ends: for a `static` of a module whose tests share it.
@@ -123,14 +153,18 @@ impl Server {
         }
     }
 
-    /// Waits until the log says that the server is ready.
+    /// Waits until the log says that the server is ready, which takes long with many models on a busy machine.
     pub(crate) fn wait_ready(&self) {
-        self.wait_log(" ready");
+        self.wait_log_within(Duration::from_secs(120), " ready");
     }
 
     /// Waits for a line of the log that contains a text, and returns it.
     pub(crate) fn wait_log(&self, text: &str) -> String {
-        eventually(&format!("`{text}` in the log of the server"), || {
+        self.wait_log_within(Duration::from_secs(30), text)
+    }
+
+    fn wait_log_within(&self, limit: Duration, text: &str) -> String {
+        within(limit, &format!("`{text}` in the log of the server"), || {
             // Asked first: what has ended writes no more.
             let ended = self.readers.iter().all(JoinHandle::is_finished);
             let lines = self.log.lock().unwrap();
@@ -147,6 +181,22 @@ impl Server {
     /// Returns the log so far, with lines of stderr marked.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
+    }
+
+    /// Returns the lines of the log so far about a model.
+    pub(crate) fn log_of(&self, model: &str) -> Vec<String> {
+        let of = format!("model=\"{model}\"");
+        let lines = self.log.lock().unwrap();
+        let lines = lines.iter().filter(|line| line.contains(&of));
+        lines.cloned().collect()
+    }
+
+    /// Waits for a line about a model that contains a text, and returns it.
+    pub(crate) fn wait_log_of(&self, model: &str, text: &str) -> String {
+        eventually(&format!("`{text}` of {model}"), || {
+            let mut lines = self.log_of(model).into_iter();
+            lines.find(|line| line.contains(text))
+        })
     }
 
     /// Sends a signal.

@@ -25,11 +25,6 @@ pub(crate) const TOTALS: [f64; 12] = [
 /// Inputs of a single step.
 pub(crate) const ONE: &str = "x=[1,2,3,4]";
 
-/// Serves a stateful model.
-pub(crate) fn stateful(name: &str, flags: &[&str]) -> Server {
-    Server::start_with(name, &[&["--stateful"], flags].concat())
-}
-
 /// Panics if the server has a sequence of this id.
 pub(crate) fn is_gone(server: &Server, model: &str, id: &str) {
     let flags = [model, "--zeros", "--continue", "--sequence-id", id];

@@ -134,6 +134,7 @@ fn begin_in_folder(durability: &str) -> InFolder {
     }
     if durability == "step" {
         models.push(entry(MODEL, MODEL));
+        models.push(entry("vad_stateful", "vad_stateful"));
         models.push(versions(root, "goes", ["1", "2"]));
         let requests = json!({"state_mode": "requests"});
         models.push(with(entry("requests", MODEL), requests));
