@@ -89,7 +89,7 @@ impl SharedLoad {
         let answer = self.runtime.block_on(call.send(0));
         let answer = answer.expect("it is answered").read();
         let answer = answer.expect("as the protocol has it");
-        let (_, wanted) = answer.outputs.iter().next().expect("it has an output");
+        let (_, wanted) = answer.outputs.first().expect("it has an output");
         let mut found = vec![0; wanted.data().len()];
         let file = File::open(&self.file).expect("it is there");
         file.read_exact_at(&mut found, output)

@@ -76,8 +76,8 @@ fn the_first_error_in_order_is_the_answer() {
             |f| f.idle_sequence_cleanup = Some(true),
             FlagError::NotStateful,
         ),
-        (|f| f.log_level = "info".to_owned(), FlagError::LogLevel),
         (|f| f.log_path = Some("-".into()), FlagError::LogPath),
+        (|f| f.log_level = "info".to_owned(), FlagError::LogLevel),
         (
             |f| f.cpu_extension = Some("/nonexistent/a.so".into()),
             FlagError::CpuExtension("/nonexistent/a.so".to_owned()),
