@@ -120,12 +120,12 @@ fn bounds(runtime: &Runtime, model: &Model, ids: [&'static str; 2], lengths: &Le
     let (mut gains, mut bounds, mut cpu) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
     for pair in 0..lengths.pairs.div_ceil(2) {
         let mut costs: [Option<Cost>; 6] = [None; 6];
-        for turn in 0..costs.len() {
+        for number in 0..costs.len() {
             // In an order that alternates, as elsewhere.
             let side = if pair % 2 == 0 {
-                turn
+                number
             } else {
-                costs.len() - 1 - turn
+                costs.len() - 1 - number
             };
             costs[side] = Some(match side.checked_sub(loads.len()) {
                 None if side == 0 => {
