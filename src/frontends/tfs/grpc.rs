@@ -80,7 +80,7 @@ impl Unary for Predict {
         };
         let mut request = task::sized("unpack", effort, decode).await?;
         (request.trace, request.priority) = (context.trace, context.priority);
-        Ok(tensors::encode(target.infer(request).await?))
+        Ok(tensors::encode(target.infer(request).await?, stateful))
     }
 
     fn size(answer: &PredictResponse) -> usize {

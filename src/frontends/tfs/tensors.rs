@@ -153,15 +153,14 @@ fn half(dtype: DataType, patterns: &[i32]) -> Data {
     values(patterns.len(), bytes)
 }
 
-/// Writes a response.
-pub(super) fn encode(response: InferResponse) -> PredictResponse {
+/// Writes a response; that of a stateful model has the id of the sequence where clients write it.
+pub(super) fn encode(response: InferResponse, stateful: bool) -> PredictResponse {
     // Collected, they would be in a list first, and sorted.
     let mut outputs = BTreeMap::new();
     for (name, tensor) in response.outputs {
-        let is_id = name == SEQUENCE_ID && tensor.dtype() == DataType::U64;
+        let is_id = stateful && name == SEQUENCE_ID && tensor.dtype() == DataType::U64;
         let mut output = encode_output(tensor);
         if is_id {
-            // Clients read it as they write it.
             let id = output.tensor_content.split_off(0);
             let numbers = id.chunks_exact(8).filter_map(|id| id.try_into().ok());
             output.uint64_val = numbers.map(u64::from_le_bytes).collect();
@@ -211,13 +210,13 @@ mod tests {
     use proptest::prelude::*;
     use prost::Message;
 
-    use super::{Budget, decode, encode_output, pack, strings};
+    use super::{Budget, SEQUENCE_ID, decode, encode, encode_output, pack, strings};
     use crate::{
         proto::{
             tensorflow::{TensorProto, TensorShapeProto},
             tensorflow_serving::PredictRequest,
         },
-        request::Data,
+        request::{Data, InferResponse},
         tensor::{DataType, Tensor},
     };
 
@@ -330,6 +329,28 @@ mod tests {
         let output = encode_output(tensor);
         assert_eq!((output.dtype, output.string_val.len()), (7, 3));
         assert!(output.tensor_content.is_empty());
+    }
+
+    #[test]
+    fn the_id_of_a_sequence_is_a_value_and_an_output_of_its_name_is_not() {
+        let content = Bytes::from_static(&[7, 0, 0, 0, 0, 0, 0, 0]);
+        let encoded = |stateful| {
+            let id = Tensor::new(DataType::U64, vec![1], content.clone()).unwrap();
+            let response = InferResponse {
+                outputs: [(SEQUENCE_ID.to_owned(), id)].into(),
+                ..InferResponse::default()
+            };
+            encode(response, stateful).outputs.remove(SEQUENCE_ID)
+        };
+        let (id, output) = (encoded(true).unwrap(), encoded(false).unwrap());
+        assert_eq!(
+            (&id.uint64_val[..], id.tensor_content),
+            (&[7][..], Bytes::new())
+        );
+        assert_eq!(
+            (&output.uint64_val[..], output.tensor_content),
+            (&[][..], content)
+        );
     }
 
     proptest! {
