@@ -45,16 +45,8 @@ use std::{
 pub(crate) use server::Server;
 
 /// Waits for a condition, for at most half a minute.
-pub(crate) fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
-    within(Duration::from_secs(30), what, condition)
-}
-
-/// Waits for a condition, for at most so long.
-pub(crate) fn within<T>(
-    limit: Duration,
-    what: &str,
-    mut condition: impl FnMut() -> Option<T>,
-) -> T {
+pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    const LIMIT: Duration = Duration::from_secs(30);
     const MAX_PAUSE: Duration = Duration::from_millis(50);
     let started = Instant::now();
     // Most waits are short. In a long one, asking takes time of the processor from what is waited for.
@@ -63,7 +55,7 @@ pub(crate) fn within<T>(
         if let Some(value) = condition() {
             return value;
         }
-        assert!(started.elapsed() < limit, "waited in vain: {what}");
+        assert!(started.elapsed() < LIMIT, "waited in vain: {what}");
         std::thread::sleep(pause);
         pause = MAX_PAUSE.min(pause * 5 / 4);
     }

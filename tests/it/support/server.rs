@@ -15,7 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{cli, eventually, model, pipelines::Config, thread, within};
+use super::{cli, eventually, model, pipelines::Config, thread};
 
 /// Plugin configuration that keeps f32 on processors that would compute in bf16.
 const PLUGIN_CONFIG: &str = r#"{"INFERENCE_PRECISION_HINT":"f32"}"#;
@@ -153,18 +153,14 @@ impl Server {
         }
     }
 
-    /// Waits until the log says that the server is ready, which takes long with many models on a busy machine.
+    /// Waits until the log says that the server is ready.
     pub(crate) fn wait_ready(&self) {
-        self.wait_log_within(Duration::from_secs(120), " ready");
+        self.wait_log(" ready");
     }
 
     /// Waits for a line of the log that contains a text, and returns it.
     pub(crate) fn wait_log(&self, text: &str) -> String {
-        self.wait_log_within(Duration::from_secs(30), text)
-    }
-
-    fn wait_log_within(&self, limit: Duration, text: &str) -> String {
-        within(limit, &format!("`{text}` in the log of the server"), || {
+        eventually(&format!("`{text}` in the log of the server"), || {
             // Asked first: what has ended writes no more.
             let ended = self.readers.iter().all(JoinHandle::is_finished);
             let lines = self.log.lock().unwrap();
