@@ -230,10 +230,10 @@ async fn before_drain<F: Future>(
     course: &watch::Receiver<Course>,
     mut future: Pin<&mut F>,
 ) -> Option<F::Output> {
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending if *course.borrow() >= Course::Draining => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
+    // Also of what is there already: it may have come after the drain began.
+    poll_fn(|context| match *course.borrow() >= Course::Draining {
+        true => Poll::Ready(None),
+        false => future.as_mut().poll(context).map(Some),
     })
     .await
 }
@@ -497,5 +497,24 @@ fn framed(
             unary::framed(&error_message(&status), usize::MAX, charge)
         }
         _ => unary::framed(message, limit, charge),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::ready, pin::pin};
+
+    use tokio::sync::watch;
+
+    use super::{Course, before_drain};
+
+    #[tokio::test]
+    async fn what_is_there_when_a_drain_has_begun_is_left() {
+        let (sender, course) = watch::channel(Course::Open);
+        assert_eq!(before_drain(&course, pin!(ready(1))).await, Some(1));
+        for begun in [Course::Draining, Course::Over] {
+            sender.send_replace(begun);
+            assert_eq!(before_drain(&course, pin!(ready(1))).await, None);
+        }
     }
 }
