@@ -1,18 +1,20 @@
 //! A bare tonic service with the same messages: it answers a request with its own tensor, and on a
-//! stream with many small ones. It can run a raw inference for each, write a value to Redis, or send a message to another
-//! process and back; with that it answers each request on a stream too, with as many in flight as the client has.
+//! stream with many small ones. It can run a raw inference for each, of its contents or of those of shared memory, write a
+//! value to Redis, or send a message to another process and back; with that it answers each request on a stream too, with as many in flight as the client has.
 //!
 //! The transport is set as the server's own is (windows, frames, TCP_NODELAY), so that only the
 //! work on top of it differs.
 
 use std::{
+    fs::File,
+    os::unix::fs::FileExt as _,
     pin::Pin,
     sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use openvino::InferRequest;
+use openvino::{InferRequest, Tensor};
 use ovms::proto::kserve::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
     ServerReadyRequest, ServerReadyResponse,
@@ -23,6 +25,7 @@ use ovms::proto::kserve::{
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::{
+    cells,
     graphs::{Beyond, SharedHop},
     jobs::CONCURRENCY,
     raw,
@@ -33,10 +36,11 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work<'a> {
     Nothing,
-    /// An inference of a model's folder, its input as it is.
+    /// An inference of a model's folder.
     Inference {
         library: &'a str,
         model: &'a str,
+        source: InputSource,
     },
     /// A message to another process and back.
     Hop(Beyond),
@@ -44,10 +48,75 @@ pub(crate) enum Work<'a> {
     Store(u16),
 }
 
+/// Origin of the numbers of an inference, which are copied once, into its tensor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum InputSource {
+    /// The request. Where its contents have another size than the input, the tensor stays as it is.
+    Request,
+    /// Shared memory that has a place for each client, one after the other.
+    Shared,
+}
+
+/// An infer request, with its input and the file that this is read from.
+struct Inference {
+    request: InferRequest,
+    input: Tensor,
+    shared: Option<File>,
+    /// Place of the next input in the file.
+    next: usize,
+}
+
+impl Inference {
+    fn new(library: &str, model: &str, source: InputSource) -> Self {
+        let request = raw::warm_request(library, model);
+        let input = request.get_input_tensor().expect("there is one input");
+        let size = input.get_byte_size().expect("a tensor has a size");
+        let shared = matches!(source, InputSource::Shared).then(|| shared(size));
+        Self {
+            request,
+            input,
+            shared,
+            next: 0,
+        }
+    }
+
+    fn run(&mut self, contents: &[u8]) {
+        let input = self.input.get_raw_data_mut().expect("it has memory");
+        if let Some(shared) = &self.shared {
+            let place = (self.next * input.len()) as u64;
+            let read = shared.read_exact_at(input, place);
+            read.expect("the file has all places");
+            self.next = (self.next + 1) % CONCURRENCY;
+        } else if contents.len() == input.len() {
+            input.copy_from_slice(contents);
+        }
+        self.request.infer().expect("an inference");
+    }
+}
+
+/// Makes a file of shared memory with an input of so many bytes for each client.
+fn shared(size: usize) -> File {
+    let path = format!("/dev/shm/ovms_bench_echo_{}", std::process::id());
+    let options = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path);
+    let file = options.expect("the system has shared memory");
+    std::fs::remove_file(path).expect("it is there");
+    let numbers = cells::numbers(size / 4).flat_map(f32::to_le_bytes);
+    let bytes: Vec<u8> = numbers.collect();
+    for client in 0..CONCURRENCY {
+        let written = file.write_all_at(&bytes, (client * size) as u64);
+        written.expect("shared memory has room");
+    }
+    file
+}
+
 /// Work of an echo service, with what it needs.
 enum Worker {
     Nothing,
-    Inference(Mutex<InferRequest>),
+    Inference(Mutex<Inference>),
     Hop(SharedHop),
     Store(RedisConnection),
 }
@@ -57,20 +126,23 @@ impl Worker {
     async fn new(work: Work<'_>) -> Self {
         match work {
             Work::Nothing => Self::Nothing,
-            Work::Inference { library, model } => {
-                Self::Inference(Mutex::new(raw::warm_request(library, model)))
-            }
+            Work::Inference {
+                library,
+                model,
+                source,
+            } => Self::Inference(Mutex::new(Inference::new(library, model, source))),
             Work::Hop(beyond) => Self::Hop(SharedHop::start(beyond)),
             Work::Store(port) => Self::Store(RedisConnection::open(port).await),
         }
     }
 
-    async fn work(&self) {
+    async fn work(&self, request: &ModelInferRequest) {
         match self {
             Self::Nothing => {}
             Self::Inference(inference) => {
+                let contents = request.raw_input_contents.first();
                 let mut inference = inference.lock().expect("no inference panics");
-                inference.infer().expect("an inference");
+                inference.run(contents.map_or(&[], |contents| contents));
             }
             Self::Hop(hop) => hop.pass().await,
             Self::Store(redis) => redis.set().await,
@@ -165,7 +237,7 @@ async fn passed(
     request: Result<ModelInferRequest, Status>,
 ) -> Result<ModelStreamInferResponse, Status> {
     let request = request?;
-    worker.work().await;
+    worker.work(&request).await;
     Ok(ModelStreamInferResponse {
         infer_response: Some(echoed(request)),
         ..ModelStreamInferResponse::default()
@@ -180,8 +252,9 @@ impl GrpcInferenceService for Echo {
         &self,
         request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
-        self.0.work().await;
-        Ok(Response::new(echoed(request.into_inner())))
+        let request = request.into_inner();
+        self.0.work(&request).await;
+        Ok(Response::new(echoed(request)))
     }
 
     async fn server_ready(

@@ -44,7 +44,10 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
-use self::{echo::Work, graphs::Beyond};
+use self::{
+    echo::{InputSource, Work},
+    graphs::Beyond,
+};
 
 /// Allocator of the server, for an echo service that differs in nothing but its work. Without it
 /// the echo service is a plain tonic program.
@@ -139,8 +142,17 @@ fn main() {
         ["--inner", "echo", port, "redis", redis] => {
             echo::run(number(port), Work::Store(number(redis)));
         }
-        ["--inner", "echo", port, library, model] => {
-            echo::run(number(port), Work::Inference { library, model });
+        ["--inner", "echo", port, library, model, more @ ..] => {
+            let source = match more {
+                ["shared"] => InputSource::Shared,
+                _ => InputSource::Request,
+            };
+            let work = Work::Inference {
+                library,
+                model,
+                source,
+            };
+            echo::run(number(port), work);
         }
         ["--inner", "rest-echo", port] => rest_echo::run(number(port), None),
         ["--inner", "rest-echo", port, library, model] => {

@@ -111,9 +111,16 @@ impl Peer {
         Self::echo_with(&[])
     }
 
-    /// Starts the echo service with a raw inference of a model for each request.
+    /// Starts the echo service with a raw inference of a model for each request, of its contents.
     pub(crate) fn inferring_echo(library: &Path, model: &Model) -> Self {
         Self::echo_with(&[library.as_os_str(), model.path().as_os_str()])
+    }
+
+    /// Starts the same with inputs that are read from shared memory.
+    pub(crate) fn reading_echo(library: &Path, model: &Model) -> Self {
+        let model = model.path();
+        let shared = OsStr::new("shared");
+        Self::echo_with(&[library.as_os_str(), model.as_os_str(), shared])
     }
 
     /// Starts the echo service with a message to another process and back for each request.

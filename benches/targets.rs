@@ -147,22 +147,28 @@ pub(crate) fn raw(lengths: &Lengths) -> Vec<Row> {
             pairs.ratio("conv-shm-share", Figure::Rate, sides),
         ]
     }));
-    for (id, request) in [
-        ("conv-infers-cpu", &CONVOLUTIONS),
-        ("conv-infers-shm-cpu", &TINY),
-    ] {
-        rows.extend(watched(|| vec![infers(lengths, id, request)]));
-    }
+    let library = &lengths.library;
+    rows.extend(watched(|| {
+        let start = || Peer::inferring_echo(library, &CONVOLUTIONS);
+        infers(lengths, "conv-infers", start, &CONVOLUTIONS)
+    }));
+    rows.extend(watched(|| {
+        let start = || Peer::reading_echo(library, &CONVOLUTIONS);
+        infers(lengths, "conv-infers-shm", start, &TINY)
+    }));
     rows
 }
 
 /// Measures the bare echo with a raw inference of `conv` in its handler against raw inferences: what clients beside the
-/// runtime cost, whatever a server does. `request` is the model whose request is sent.
-fn infers(lengths: &Lengths, id: &str, request: &Model) -> Row {
-    let start = || Peer::inferring_echo(&lengths.library, &CONVOLUTIONS);
+/// runtime and the copy of an input cost, whatever a server does. `request` is the model whose request is sent.
+fn infers(lengths: &Lengths, id: &str, start: impl Fn() -> Peer, request: &Model) -> Vec<Row> {
     let turn = (64, STARTS);
     let pairs = served_against_raw(lengths, &CONVOLUTIONS, turn, (start, request, CONCURRENCY));
-    pairs.ratio(id, Figure::Cpu, ["the echo with an inference", "raw"])
+    let sides = ["the echo with an inference", "raw"];
+    vec![
+        pairs.ratio(&format!("{id}-cpu"), Figure::Cpu, sides),
+        pairs.ratio(&format!("{id}-share"), Figure::Rate, sides),
+    ]
 }
 
 /// Runs raw OpenVINO with pauses between inferences, as long as the server's responses took longer

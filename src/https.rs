@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use reqwest::ClientBuilder;
+use reqwest::{ClientBuilder, Url};
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::tls::{ClientTls, system_roots};
@@ -50,6 +50,11 @@ pub fn trusting() -> Result<ClientBuilder, CertificatesError> {
     Ok(client(tls(roots)?))
 }
 
+/// Returns whether a URL is of a server on this machine, which no proxy can reach, or is to see.
+pub fn is_of_this_machine(url: &Url) -> bool {
+    matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
+}
+
 fn tls(roots: impl Into<Arc<RootCertStore>>) -> Result<ClientConfig, rustls::Error> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
@@ -66,6 +71,25 @@ fn client(config: ClientConfig) -> ClientBuilder {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_url_of_this_machine_is_known() {
+        let is_local = |url: &str| super::is_of_this_machine(&url.parse().unwrap());
+        for url in [
+            "http://localhost:4318/v1",
+            "http://127.0.0.1",
+            "https://[::1]:1",
+        ] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in [
+            "http://localhost.example",
+            "http://10.0.0.1",
+            "http://127.0.0.1.example",
+        ] {
+            assert!(!is_local(url), "{url}");
+        }
+    }
+
     #[test]
     fn the_tls_given_is_of_the_version_that_the_client_takes() {
         assert!(super::plain().unwrap().build().is_ok());

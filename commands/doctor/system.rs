@@ -210,12 +210,21 @@ pub(super) fn ports(grpc: u16, rest: u16) -> Result<[Check; 2], Failure> {
         .enable_all()
         .build()?;
     Ok(runtime.block_on(async {
-        let (grpc, rest) = futures::join!(
-            check("gRPC port", "--port", grpc, Api::KserveGrpc),
-            check("REST port", "--rest-port", rest, Api::KserveRest),
-        );
-        [grpc, rest]
+        let of_grpc = check("gRPC port", "--port", grpc, Api::KserveGrpc);
+        if grpc == rest && rest != 0 {
+            return [of_grpc.await, same_port(rest)];
+        }
+        let of_rest = check(REST_PORT, "--rest-port", rest, Api::KserveRest);
+        futures::join!(of_grpc, of_rest).into()
     }))
+}
+
+const REST_PORT: &str = "REST port";
+
+/// Reports a REST port that is that of gRPC.
+fn same_port(port: u16) -> Check {
+    let text = format!("{port} is the gRPC port, and a server has another one for each");
+    Check::new(REST_PORT, Status::Warn, text).hint("choose another port with --rest-port")
 }
 
 async fn check(name: &'static str, flag: &str, port: u16, api: Api) -> Check {

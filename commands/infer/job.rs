@@ -15,7 +15,7 @@ use ovms::{
 use super::{
     args::{
         HEADER_VARIABLE, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs,
-        of_variable,
+        distinct, of_variable,
     },
     call_failure, failure,
     run::{Show, Task},
@@ -73,7 +73,7 @@ impl Job {
                 version: request.model_version.map(|version| version.to_string()),
             },
             inputs,
-            outputs: request.output_name,
+            outputs: distinct(request.output_name),
             id: request.id.unwrap_or_default(),
             parameters: request.param,
             form,
@@ -138,7 +138,7 @@ impl Job {
                 version: version.map(|version| version.to_string()),
             },
             inputs,
-            outputs: request.output_name,
+            outputs: distinct(request.output_name),
             id: request.id.unwrap_or_default(),
             parameters: request.param,
             form,

@@ -9,7 +9,7 @@ use std::{
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind,
-    jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -217,6 +217,11 @@ fn key(value: Value) -> Option<IssuerKey> {
     ) {
         return None;
     }
+    // RFC 7517, 4.3: a key that lists operations is for no other.
+    let operations = key.common.key_operations.as_ref();
+    if operations.is_some_and(|all| !all.contains(&KeyOperations::Verify)) {
+        return None;
+    }
     let algorithms = match &key.common.key_algorithm {
         Some(named) => {
             let named = Algorithm::try_from(*named).ok()?;
@@ -243,6 +248,8 @@ mod tests {
             r#"{{"keys":[{rsa},{{"kty":"RSA","use":"enc","n":"AQAB","e":"AQAB"}},
             {{"kty":"oct","k":"c2VjcmV0"}},{{"kty":"X"}},7,
             {{"kty":"EC","crv":"P-256","alg":"ES384","x":"AQAB","y":"AQAB"}},
+            {{"kty":"RSA","key_ops":["encrypt"],"n":"AQAB","e":"AQAB"}},
+            {{"kty":"RSA","kid":"v","key_ops":["verify"],"n":"AQAB","e":"AQAB"}},
             {{"kty":"OKP","crv":"Ed25519","x":"AQAB"}}]}}"#
         );
         let keys = parse(set.as_bytes()).unwrap();
@@ -250,7 +257,7 @@ mod tests {
             .iter()
             .map(|key| (key.id.as_deref(), key.algorithms.len()))
             .collect();
-        assert_eq!(found, [(Some("a"), 6), (None, 1)]);
+        assert_eq!(found, [(Some("a"), 6), (Some("v"), 6), (None, 1)]);
         assert_eq!(keys, parse(set.as_bytes()).unwrap());
         assert_ne!(
             keys,

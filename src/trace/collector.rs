@@ -146,6 +146,12 @@ impl CollectorClient {
             Some(tls) => https::with(&client_tls(tls)?),
             None => https::plain()?,
         };
+        let url = settings.endpoint.as_deref().map(reqwest::Url::parse);
+        // Without one it is OpenTelemetry's, which is of this machine.
+        let client = match url {
+            Some(Ok(url)) if !https::is_of_this_machine(&url) => client,
+            _ => client.no_proxy(),
+        };
         let client = client
             .timeout(settings.timeout)
             .redirect(reqwest::redirect::Policy::none())

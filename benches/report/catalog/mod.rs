@@ -298,13 +298,25 @@ fn raw() -> Vec<Spec> {
             "conv-infers-cpu",
             Ratio,
             None,
-            "the bare echo with a raw inference of conv in its handler, 16 clients that send 600 KB: its CPU a request over raw OpenVINO's",
+            "the bare echo with a raw inference of conv in its handler, 16 clients that send its 600 KB: its CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "conv-infers-share",
+            Ratio,
+            None,
+            "the same: requests/s over raw OpenVINO's",
         ),
         row(
             "conv-infers-shm-cpu",
             Ratio,
             None,
-            "the same, 16 clients that send the request of dummy",
+            "the same, 16 clients that send the request of dummy, and the handler reads 600 KB of shared memory: its CPU a request over raw OpenVINO's",
+        ),
+        row(
+            "conv-infers-shm-share",
+            Ratio,
+            None,
+            "the same: requests/s over raw OpenVINO's",
         ),
     ]
 }

@@ -1,6 +1,8 @@
-//! Plots as SVG. Their texts are numbers and words of ours, never what a server says.
+//! Plots as SVG.
 
-use std::fmt::Write as _;
+use std::borrow::Borrow;
+
+use askama::Template;
 
 use crate::bench::text::rate;
 
@@ -11,6 +13,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 44.0;
+
+/// Width between the margins.
+const ROOM: f64 = WIDTH - LEFT - RIGHT;
 
 /// Maximum number of labels below a plot.
 const MAX_LABELS: usize = 12;
@@ -52,50 +57,49 @@ pub(super) struct Series {
     pub(super) values: Vec<Option<f64>>,
 }
 
+/// The template of a plot, with the places of everything on it, in pixels.
+#[derive(Template)]
+#[template(path = "plot.svg")]
+struct Drawing<'a> {
+    plot: &'a Plot,
+    /// Places and texts of the ticks of both axes.
+    ticks: Vec<(f64, String)>,
+    labels: Vec<(f64, String)>,
+    series: Vec<DrawnSeries>,
+    /// Width of a bar.
+    width: f64,
+}
+
+/// Marks of a series.
+struct DrawnSeries {
+    name: &'static str,
+    marks: Vec<Mark>,
+}
+
+/// Point, or bar around a middle.
+struct Mark {
+    x: f64,
+    /// Its upper end, and the lower one of a bar.
+    top: f64,
+    bottom: f64,
+    place: String,
+    value: String,
+}
+
 impl Plot {
     /// Draws the plot.
     pub(super) fn draw(&self) -> String {
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\">",
-            self.unit, self.below
-        );
+        let count = index(self.places.count().max(1));
+        let share = if count > 12.0 { 0.92 } else { 0.6 };
         let (top, step) = scale(self.largest());
-        let y = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM);
-        let mut tick = 0.0;
-        while tick <= top * (1.0 + 1e-9) {
-            let at = y(tick);
-            put(
-                &mut svg,
-                format_args!(
-                    "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-                     <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                    WIDTH - RIGHT,
-                    LEFT - 6.0,
-                    at + 4.0,
-                    number(tick)
-                ),
-            );
-            tick += step;
-        }
-        self.label(&mut svg);
-        match self.marks {
-            Marks::Lines => self.lines(&mut svg, y),
-            Marks::Bars => self.bars(&mut svg, y),
-        }
-        let middle = f64::midpoint(TOP, HEIGHT - BOTTOM);
-        put(
-            &mut svg,
-            format_args!(
-                "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-                 <text class=\"axis\" transform=\"translate(14 {middle:.1}) rotate(-90)\" \
-                 text-anchor=\"middle\">{}</text></svg>",
-                f64::midpoint(LEFT, WIDTH - RIGHT),
-                HEIGHT - 6.0,
-                self.below,
-                self.unit
-            ),
-        );
-        svg
+        let drawing = Drawing {
+            plot: self,
+            ticks: ticks(top, step, |value| y(value, top)),
+            labels: self.labels(),
+            series: self.drawn(top),
+            width: ROOM / count * share,
+        };
+        drawing.to_string()
     }
 
     /// Returns the largest value, that of whole bars.
@@ -112,112 +116,66 @@ impl Plot {
         heights.fold(0.0, f64::max)
     }
 
-    /// Returns the middle of a place.
-    fn x(&self, place: usize) -> f64 {
-        let room = WIDTH - LEFT - RIGHT;
-        match &self.places {
-            Places::Labels(labels) => LEFT + room * (index(place) + 0.5) / index(labels.len()),
-            Places::Numbers(numbers) => {
-                let (top, _) = scale(numbers.iter().copied().fold(0.0, f64::max));
-                LEFT + room * numbers[place] / top
+    /// Places the values of all series; those of bars are on top of each other.
+    fn drawn(&self, top: f64) -> Vec<DrawnSeries> {
+        let mut below = vec![0.0; self.places.count()];
+        let series = self.series.iter().map(|series| {
+            let values = series.values.iter().zip(&mut below).enumerate();
+            let marks = values.filter_map(|(place, (value, below))| {
+                let value = (*value)?;
+                let from = *below;
+                if self.marks == Marks::Bars {
+                    *below += value;
+                }
+                Some(Mark {
+                    x: self.places.x(place),
+                    top: y(from + value, top),
+                    bottom: y(from, top),
+                    place: self.places.name(place),
+                    value: number(value),
+                })
+            });
+            DrawnSeries {
+                name: series.name,
+                marks: marks.collect(),
             }
-        }
+        });
+        series.collect()
     }
 
-    fn label(&self, svg: &mut String) {
-        let mut text = |x: f64, text: &str| {
-            put(
-                svg,
-                format_args!(
-                    "<text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
-                    HEIGHT - BOTTOM + 16.0
-                ),
-            );
-        };
+    /// Places the labels below, of which not all have room.
+    fn labels(&self) -> Vec<(f64, String)> {
         match &self.places {
             Places::Labels(labels) => {
                 let every = labels.len().div_ceil(MAX_LABELS).max(1);
-                for (place, label) in labels.iter().enumerate().step_by(every) {
-                    text(self.x(place), label);
-                }
+                let labels = labels.iter().enumerate().step_by(every);
+                let label =
+                    |(place, label): (usize, &String)| (self.places.x(place), label.clone());
+                labels.map(label).collect()
             }
             Places::Numbers(numbers) => {
                 let (top, step) = scale(numbers.iter().copied().fold(0.0, f64::max));
-                let mut tick = 0.0;
-                while tick <= top * (1.0 + 1e-9) {
-                    text(LEFT + (WIDTH - LEFT - RIGHT) * tick / top, &number(tick));
-                    tick += step;
-                }
+                ticks(top, step, |value| LEFT + ROOM * value / top)
             }
         }
     }
+}
 
-    fn lines(&self, svg: &mut String, y: impl Fn(f64) -> f64) {
-        for (colour, series) in self.series.iter().enumerate() {
-            let values = series.values.iter().enumerate();
-            let points: Vec<_> = values
-                .filter_map(|(place, value)| Some((place, (*value)?)))
-                .collect();
-            let path = points
-                .iter()
-                .map(|(place, value)| format!("{:.1},{:.1}", self.x(*place), y(*value)));
-            let path: Vec<String> = path.collect();
-            put(
-                svg,
-                format_args!(
-                    "<polyline class=\"c{colour}\" points=\"{}\"/>",
-                    path.join(" ")
-                ),
-            );
-            for (place, value) in points {
-                put(
-                    svg,
-                    format_args!(
-                        "<circle class=\"c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\"><title>{} at {}: {} \
-                         {}</title></circle>",
-                        self.x(place),
-                        y(value),
-                        series.name,
-                        self.places.name(place),
-                        number(value),
-                        self.unit
-                    ),
-                );
-            }
-        }
-    }
+/// Returns the height of a value on an axis with an end.
+fn y(value: f64, top: f64) -> f64 {
+    HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
+}
 
-    fn bars(&self, svg: &mut String, y: impl Fn(f64) -> f64) {
-        let count = self.places.count();
-        let width = (WIDTH - LEFT - RIGHT) / index(count.max(1));
-        let width = if count > 12 {
-            width * 0.92
-        } else {
-            width * 0.6
-        };
-        for place in 0..count {
-            let mut below = 0.0;
-            for (colour, series) in self.series.iter().enumerate() {
-                let Some(value) = series.values.get(place).copied().flatten() else {
-                    continue;
-                };
-                let (low, high) = (y(below), y(below + value));
-                below += value;
-                put(
-                    svg,
-                    format_args!(
-                        "<rect class=\"c{colour}\" x=\"{:.1}\" y=\"{high:.1}\" width=\"{width:.1}\" \
-                         height=\"{:.1}\"><title>{} at {}: {}</title></rect>",
-                        self.x(place) - width / 2.0,
-                        low - high,
-                        series.name,
-                        self.places.name(place),
-                        number(value)
-                    ),
-                );
-            }
-        }
-    }
+/// Places the ticks of an axis.
+fn ticks(top: f64, step: f64, place: impl Fn(f64) -> f64) -> Vec<(f64, String)> {
+    let values = std::iter::successors(Some(0.0), |tick| Some(tick + step));
+    let values = values.take_while(|tick| *tick <= top * (1.0 + 1e-9));
+    values.map(|tick| (place(tick), number(tick))).collect()
+}
+
+/// Writes a length to a tenth of a pixel. Templates pass fields by reference.
+fn px(length: impl Borrow<f64>) -> String {
+    format!("{:.1}", length.borrow())
 }
 
 impl Places {
@@ -225,6 +183,17 @@ impl Places {
         match self {
             Self::Labels(labels) => labels.len(),
             Self::Numbers(numbers) => numbers.len(),
+        }
+    }
+
+    /// Returns the middle of a place.
+    fn x(&self, place: usize) -> f64 {
+        match self {
+            Self::Labels(labels) => LEFT + ROOM * (index(place) + 0.5) / index(labels.len()),
+            Self::Numbers(numbers) => {
+                let (top, _) = scale(numbers.iter().copied().fold(0.0, f64::max));
+                LEFT + ROOM * numbers[place] / top
+            }
         }
     }
 
@@ -262,10 +231,6 @@ fn number(value: f64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "a few places")]
 fn index(place: usize) -> f64 {
     place as f64
-}
-
-fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    svg.write_fmt(text).expect("memory takes it");
 }
 
 #[cfg(test)]

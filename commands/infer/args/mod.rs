@@ -20,7 +20,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use super::{failure, job::URL, sequence::SequenceArgs, stream::StreamArgs};
 use crate::{completions::names, error::Failure};
 
-pub(super) use request::LoadArgs;
+pub(super) use request::{LoadArgs, distinct};
 pub(crate) use request::{parameter, preset_meant};
 pub(super) use {request::Format, request::OutputArgs, request::TextFormat};
 pub(crate) use {request::ImageArgs, request::InputArgs, request::RequestArgs};

@@ -1,6 +1,6 @@
 //! Flags for the request except its inputs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::HashSet, path::PathBuf, time::Duration};
 
 use clap::{
     ArgGroup, ValueEnum,
@@ -69,6 +69,13 @@ pub(crate) struct RequestArgs {
     /// Send and receive tensors as JSON (always so over tfs-rest)
     #[arg(long, group = "form")]
     pub(in crate::infer) json_data: bool,
+}
+
+/// Returns names without those that are there already.
+pub(in crate::infer) fn distinct(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
 }
 
 /// Reads a flag's value as a request parameter.
@@ -371,7 +378,13 @@ impl Format {
 mod tests {
     use ovms::request::Parameter;
 
-    use super::{ImageArgs, Preset, pair, parameter};
+    use super::{ImageArgs, Preset, distinct, pair, parameter};
+
+    #[test]
+    fn a_name_that_is_given_twice_counts_once() {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect();
+        assert_eq!(distinct(names("b a b c a")), ["b", "a", "c"]);
+    }
 
     #[test]
     fn flags_go_before_those_of_a_preset() {

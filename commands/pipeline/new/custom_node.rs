@@ -2,19 +2,46 @@
 
 use std::path::{Path, PathBuf};
 
+use askama::Template;
 use ovms::{custom_node::HEADER, python, scaffold::handler_file};
 
 use super::{handler_tests, named, typed};
 use crate::{error::Failure, ui::OutputFormat, written_files};
 
-/// Placeholder of the name in the files.
-const NAME: &str = "@NAME@";
-
-/// Placeholder of the handler's file name.
-const FILE: &str = "@FILE@";
-
 /// Flag with an input of the pipeline of a Python node, as typed in a shell.
 const INPUT: &str = "-i 'numbers:FP32=[1,2,3]'";
+
+/// Text of a file. Names have no character that means anything in one of them.
+#[derive(Template)]
+enum NodeText<'a> {
+    /// The node in C++.
+    #[template(path = "node.cpp.jinja")]
+    Cpp { name: &'a str },
+    /// Makefile of its library.
+    #[template(path = "Makefile.jinja")]
+    Makefile { name: &'a str },
+    /// The handler of a node in Python.
+    #[template(path = "node.py.jinja")]
+    Handler { name: &'a str },
+    /// Tests of the handler, for a plain interpreter.
+    #[template(path = "node_test.py.jinja")]
+    Test { name: &'a str, handler: &'a str },
+    /// Configuration file with the pipeline.
+    #[template(path = "node.json.jinja")]
+    Config {
+        name: &'a str,
+        is_python: bool,
+        /// File of the library or handler.
+        library: &'a str,
+    },
+}
+
+impl NodeText<'_> {
+    fn text(&self) -> String {
+        // Templates leave the last end of a line out.
+        format!("{self}\n")
+    }
+}
 
 /// Folder, name, and options of a skeleton, as typed.
 pub(super) struct Skeleton {
@@ -46,15 +73,16 @@ impl Skeleton {
     /// Writes a node in C++.
     pub(super) fn cpp(&self) -> Result<(), Failure> {
         let name = &self.name;
-        let filled = |template: &str| template.replace(NAME, name);
+        let config = NodeText::Config {
+            name,
+            is_python: false,
+            library: &format!("lib{name}.so"),
+        };
         let files = [
-            (format!("{name}.cpp"), filled(include_str!("skeleton.cpp"))),
+            (format!("{name}.cpp"), NodeText::Cpp { name }.text()),
             ("custom_node_interface.h".to_owned(), HEADER.to_owned()),
-            ("Makefile".to_owned(), filled(include_str!("skeleton.mk"))),
-            (
-                "config.json".to_owned(),
-                filled(include_str!("skeleton.json")),
-            ),
+            ("Makefile".to_owned(), NodeText::Makefile { name }.text()),
+            ("config.json".to_owned(), config.text()),
         ];
         let next = [
             format!("make -C {}", typed(&self.folder)),
@@ -66,17 +94,22 @@ impl Skeleton {
     /// Writes a node in Python, with a test of its handler.
     pub(super) fn python(&self) -> Result<(), Failure> {
         let (name, handler) = (&self.name, handler_file(&self.name));
-        let filled = |template: &str| template.replace(NAME, name).replace(FILE, &handler);
+        let config = NodeText::Config {
+            name,
+            is_python: true,
+            library: &handler,
+        };
+        let tests = NodeText::Test {
+            name,
+            handler: &handler,
+        };
         // A name that `python -m unittest` finds.
         let test = format!("test_{}.py", name.to_ascii_lowercase().replace('-', "_"));
         let files = [
-            (handler.clone(), filled(include_str!("skeleton.py"))),
-            (test, filled(include_str!("skeleton_test.py"))),
+            (handler.clone(), NodeText::Handler { name }.text()),
+            (test, tests.text()),
             ("pyovms.pyi".to_owned(), python::STUB.to_owned()),
-            (
-                "config.json".to_owned(),
-                filled(include_str!("skeleton_python.json")),
-            ),
+            ("config.json".to_owned(), config.text()),
         ];
         let config = self.config();
         let [stubs, test] = handler_tests(&self.folder);

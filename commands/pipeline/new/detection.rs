@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use askama::Template;
 use ovms::{
     python,
     servable::TensorInfo,
@@ -96,6 +97,15 @@ impl Form {
             Self::Map => "map",
         }
     }
+
+    /// Returns what is cut out around a box, as a share of its shorter side.
+    fn margin(self) -> &'static str {
+        match self {
+            // Text on a map of scores is thinner than its letters.
+            Self::Map => "0.5",
+            Self::Detections | Self::Yolo | Self::Rows => "0",
+        }
+    }
 }
 
 /// Image that a model takes.
@@ -104,6 +114,40 @@ struct ImageInput<'a> {
     layout: &'static str,
     /// Height and width; `None` where any will do.
     size: [Option<usize>; 2],
+}
+
+impl ImageInput<'_> {
+    fn is_sized(&self) -> bool {
+        self.size.iter().all(Option::is_some)
+    }
+
+    /// Returns the length of an axis that images are made with.
+    fn length(&self, axis: usize) -> usize {
+        self.size[axis].unwrap_or(224)
+    }
+}
+
+/// The configuration file.
+#[derive(Template)]
+#[template(path = "detection.json.jinja")]
+struct DetectionText<'a> {
+    name: &'a str,
+    detector: &'a WiredModel,
+    classifier: &'a WiredModel,
+    image: ImageInput<'a>,
+    crop: ImageInput<'a>,
+    /// Output of the detector, and its form.
+    found: &'a TensorInfo,
+    form: Form,
+    /// Name of the output of boxes.
+    boxes: &'a str,
+}
+
+/// The handler that crops.
+#[derive(Template)]
+#[template(path = "crops.py.jinja")]
+struct CropsText<'a> {
+    name: &'a str,
 }
 
 /// Runs the subcommand.
@@ -130,11 +174,10 @@ pub(super) fn run(args: &DetectionArgs) -> Result<(), Failure> {
     let [detector, classifier] = [steps[0], steps[1]].map(|step| &models[step]);
     let text = text(&args.name, detector, classifier)?;
     validate(&text, &paths[0], false)?;
-    let handler = include_str!("skeleton_crops.py").replace("@NAME@", &args.name);
     let texts = [
         text,
-        handler,
-        include_str!("skeleton_crops_test.py").to_owned(),
+        format!("{}\n", CropsText { name: &args.name }),
+        include_str!("crops_test.py").to_owned(),
         python::STUB.to_owned(),
     ];
     let files: Vec<(PathBuf, String)> = paths.iter().cloned().zip(texts).collect();
@@ -165,76 +208,20 @@ fn text(name: &str, detector: &WiredModel, classifier: &WiredModel) -> Result<St
     let Some((found, form)) = forms.next() else {
         return Err(no_form(detector));
     };
-    let [height, width] = pieces.size.map(|length| length.unwrap_or(224));
-    let any = match pieces.size {
-        [Some(_), Some(_)] => "",
-        _ => " It takes any size.",
+    let outputs = classifier.info.outputs.iter();
+    let outputs = outputs.map(|output| output.name.clone()).collect();
+    let text = DetectionText {
+        name,
+        detector,
+        classifier,
+        image: takes,
+        crop: pieces,
+        found,
+        form,
+        boxes: &unique("boxes", &outputs),
     };
-    let outputs = classifier.info.outputs.iter().map(|output| &output.name);
-    let aliases = outputs.clone().map(|output| {
-        let output = json(output);
-        format!(r#"{{"data_item": {output}, "alias": {output}}}"#)
-    });
-    let answers = outputs.clone().map(|output| {
-        let output = json(output);
-        format!(r#"{{{output}: {{"node_name": "classify", "data_item": {output}}}}}"#)
-    });
-    let boxes = unique("boxes", &outputs.cloned().collect());
-    // Text on a map of scores is thinner than its letters.
-    let margin = if form == Form::Map { "0.5" } else { "0" };
-    let filled = [
-        ("@NAME@", json(name)),
-        ("@DETECTOR@", json(&detector.name)),
-        ("@DETECTOR_PATH@", json(&detector.base_path)),
-        ("@DETECTOR_INPUT@", json(&takes.tensor.name)),
-        ("@TAKES@", Comment(&described(takes.tensor)).to_string()),
-        ("@FOUND@", json(&found.name)),
-        ("@GIVES@", Comment(&described(found)).to_string()),
-        ("@MODEL@", json(&classifier.name)),
-        ("@MODEL_PATH@", json(&classifier.base_path)),
-        ("@MODEL_INPUT@", json(&pieces.tensor.name)),
-        ("@FORM@", form.name().to_owned()),
-        ("@MARGIN@", margin.to_owned()),
-        ("@IMAGE_LAYOUT@", takes.layout.to_owned()),
-        ("@LAYOUT@", pieces.layout.to_owned()),
-        ("@SIZE@", any.to_owned()),
-        ("@HEIGHT@", height.to_string()),
-        ("@WIDTH@", width.to_string()),
-        ("@DATATYPE@", pieces.tensor.dtype.kserve().to_owned()),
-        (
-            "@ALIASES@",
-            aliases
-                .collect::<Vec<_>>()
-                .join(",\n                        "),
-        ),
-        (
-            "@OUTPUTS@",
-            answers.collect::<Vec<_>>().join(",\n                "),
-        ),
-        ("@BOXES@", json(&boxes)),
-    ];
-    Ok(fill(include_str!("skeleton_detection.json"), &filled))
-}
-
-/// Fills in a template in one pass, so that nothing that is filled in is taken for a placeholder.
-fn fill(template: &str, filled: &[(&str, String)]) -> String {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find('@') {
-        let (before, from) = rest.split_at(at);
-        text.push_str(before);
-        match filled.iter().find(|(key, _)| from.starts_with(key)) {
-            Some((key, value)) => {
-                text.push_str(value);
-                rest = &from[key.len()..];
-            }
-            None => {
-                text.push('@');
-                rest = &from[1..];
-            }
-        }
-    }
-    text + rest
+    // Templates leave the last end of a line out.
+    Ok(format!("{text}\n"))
 }
 
 /// Returns the one image that a model takes.
@@ -296,7 +283,7 @@ mod tests {
         tensor::{DataType, Dim, Layout, PartialShape},
     };
 
-    use super::{Form, fill};
+    use super::Form;
 
     #[test]
     fn outputs_are_known_by_their_shapes() {
@@ -324,11 +311,5 @@ mod tests {
         for none in [&[1, 10][..], &[1, 80, 71], &[-1], &[]] {
             assert_eq!(form(none), None, "{none:?}");
         }
-    }
-
-    #[test]
-    fn what_is_filled_in_is_no_placeholder() {
-        let filled = [("@A@", "@B@".to_owned()), ("@B@", "b".to_owned())];
-        assert_eq!(fill("@A@ @B@ @C@ x@", &filled), "@B@ b @C@ x@");
     }
 }

@@ -361,7 +361,7 @@ pub(super) fn unique(name: &str, taken: &HashSet<String>) -> String {
 
 /// Configuration file of a new pipeline.
 #[derive(Template)]
-#[template(path = "pipeline.json.jinja", escape = "none")]
+#[template(path = "pipeline.json.jinja")]
 pub(super) struct PipelineText<'a> {
     /// Name of the pipeline.
     pub(super) name: &'a str,
@@ -395,10 +395,10 @@ pub(super) fn json(text: &str) -> String {
 }
 
 /// Text in a comment, which ends with the line.
-pub(super) struct Comment<'a>(pub(super) &'a str);
+pub(super) struct Comment<T>(pub(super) T);
 
-impl Display for Comment<'_> {
+impl<T: AsRef<str>> Display for Comment<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.replace(ui::steers, " "))
+        f.write_str(&self.0.as_ref().replace(ui::steers, " "))
     }
 }

@@ -22,6 +22,7 @@ use crate::{
     },
     diagnostic::{Diagnostic, FilePosition, LineIndex, Severity},
     error::{chain, nearest},
+    https,
     quota::{ClientLimits, Priority, PriorityBounds},
 };
 
@@ -561,6 +562,6 @@ fn is_url(text: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(text) else {
         return false;
     };
-    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let is_local = https::is_of_this_machine(&url);
     url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }

@@ -93,6 +93,20 @@ fn a_report_without_a_runtime_fits_its_schema() {
 }
 
 #[test]
+fn one_port_for_both_is_reported() {
+    let mut home = Home::new();
+    home.ports.1 = home.ports.0;
+    let (_, report) = home.report(&mut home.doctor(&[]));
+    let port = home.ports.0;
+    let expected = format!(
+        "warn: {port} is the gRPC port, and a server has another one for each\n\
+         hint: choose another port with --rest-port"
+    );
+    assert_eq!(report.reported("REST port"), expected);
+    assert_eq!(report.reported("gRPC port"), format!("ok: {port} is free"));
+}
+
+#[test]
 fn a_runtime_that_works_is_reported_with_its_devices() {
     let home = Home::new();
     let runtime = cli::runtime_folder();

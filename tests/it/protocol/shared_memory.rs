@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::FileExt as _,
     sync::{
         LazyLock,
         atomic::{AtomicBool, Ordering},
@@ -61,6 +62,22 @@ fn request(
         model_name: "dummy".to_owned(),
         inputs: inputs.into(),
         outputs: outputs.into(),
+        ..ModelInferRequest::default()
+    }
+}
+
+/// Makes a request for three strings at the beginning of a region, whose copies are to lie from its byte 20 on.
+fn strings(region: &str, size: i64) -> ModelInferRequest {
+    ModelInferRequest {
+        model_name: "passthrough_string".to_owned(),
+        inputs: vec![InferInputTensor {
+            parameters: placed(region, 0, size),
+            ..grpc::input("in", "BYTES", &[3])
+        }],
+        outputs: vec![InferRequestedOutputTensor {
+            parameters: placed(region, 20, 40),
+            ..grpc::wanted("out")
+        }],
         ..ModelInferRequest::default()
     }
 }
@@ -377,18 +394,7 @@ fn strings_are_in_regions() {
     let framed = b"\x01\0\0\0a\0\0\0\0\x03\0\0\0xyz";
     let object = Object::new(&[&framed[..], &[0; 50]].concat());
     object.register(&grpc, "strings");
-    let ask = |size: i64| ModelInferRequest {
-        model_name: "passthrough_string".to_owned(),
-        inputs: vec![InferInputTensor {
-            parameters: placed("strings", 0, size),
-            ..grpc::input("in", "BYTES", &[3])
-        }],
-        outputs: vec![InferRequestedOutputTensor {
-            parameters: placed("strings", 20, 40),
-            ..grpc::wanted("out")
-        }],
-        ..ModelInferRequest::default()
-    };
+    let ask = |size| strings("strings", size);
     let answer = grpc.answered(ask(16));
     // The size is that of the strings.
     assert_eq!(answer.outputs[0].parameters, placed("strings", 20, 16));
@@ -397,6 +403,68 @@ fn strings_are_in_regions() {
     InvalidArgument: Inputs inside buffer does not match expected format. - the string at byte 9 does not end within the 15 bytes given; input name: in
     InvalidArgument: Inputs inside buffer does not match expected format. - the string at byte 16 does not end within the 17 bytes given; input name: in
     ");
+}
+
+#[test]
+fn strings_that_change_while_they_are_read_are_those_of_one_copy() {
+    // Three strings in other lengths, and lengths that go beyond all memory.
+    let written = [
+        *b"\x01\0\0\0a\0\0\0\0\x03\0\0\0xyz",
+        *b"\x03\0\0\0xyz\0\0\0\0\x01\0\0\0a",
+        *b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    ];
+    let grpc = Grpc::connect(&SERVER);
+    let object = Object::new(&[&written[0][..], &[0; 50]].concat());
+    object.register(&grpc, "changing");
+    let file = fs::File::options().write(true).open(&object.path).unwrap();
+    let done = AtomicBool::new(false);
+    let mut counts = [0, 0];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for bytes in written.iter().cycle() {
+                // The lengths and the rest by themselves, so that a read may have one of each.
+                for part in [0..5, 5..16] {
+                    file.write_all_at(&bytes[part.clone()], part.start as u64)
+                        .unwrap();
+                }
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..400 {
+            match grpc.infer(strings("changing", 16)) {
+                Ok(answer) => {
+                    counts[0] += 1;
+                    assert_eq!(
+                        answer.outputs[0].parameters,
+                        placed("changing", 20, 16),
+                        "all that was read"
+                    );
+                    let found = object.contents()[20..36].to_vec();
+                    assert_eq!(framed_strings(&found), Some(3), "{found:?}");
+                }
+                Err(status) => {
+                    let message = status.message();
+                    let expected = "Inputs inside buffer does not match expected format.";
+                    assert!(message.starts_with(expected), "{status:?}");
+                    counts[1] += 1;
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+}
+
+/// Returns how many strings there are, each behind its length; `None` if the bytes end within one.
+fn framed_strings(mut bytes: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        bytes = rest.get(u32::from_le_bytes(*length) as usize..)?;
+        count += 1;
+    }
+    bytes.is_empty().then_some(count)
 }
 
 #[test]
@@ -424,7 +492,7 @@ fn a_region_that_is_forgotten_or_unlinked_serves_its_requests_to_the_end() {
     assert!(!call.is_answered(), "the request has to be in flight");
     let mut answer = call.wait().unwrap();
     let mut written = vec![0; length];
-    std::os::unix::fs::FileExt::read_exact_at(&file, &mut written, length as u64).unwrap();
+    file.read_exact_at(&mut written, length as u64).unwrap();
     answer.raw_output_contents[0] = written.into();
     busy::check(STEPS, &Ok(answer));
     assert!(grpc.refused(request).starts_with("NotFound: "));
