@@ -153,7 +153,9 @@ pub(super) async fn written(
         charge.grow(size)?;
         charge.shrink(size);
         let mut response = json(StatusCode::OK, charge.keep(whole.body.into()));
-        response.headers_mut().extend(whole.headers);
+        for (name, value) in whole.headers {
+            response.headers_mut().insert(name, value);
+        }
         Ok(response)
     };
     task::sized("encode", bytes, write).await

@@ -118,9 +118,16 @@ impl PipelineDefinition {
                 Some(CustomNode::Native(node, gate)) => {
                     Work::Custom(node, gate, limits.custom_runs)
                 }
-                // One after another, if they have a state in common.
-                Some(CustomNode::Python(node)) if node.is_stateful() => Work::Python(node, 1),
-                Some(CustomNode::Python(node)) => Work::Python(node, limits.custom_runs),
+                Some(CustomNode::Python(node)) => {
+                    node.joins();
+                    // One after another, if they have a state in common.
+                    let most = if node.is_stateful() {
+                        1
+                    } else {
+                        limits.custom_runs
+                    };
+                    Work::Python(node, most)
+                }
             },
         });
         Self {
@@ -249,8 +256,8 @@ impl Served for PipelineDefinition {
             });
             let python: Vec<Arc<PythonNode>> = python.collect();
             drop(self);
-            for node in python.into_iter().filter_map(Arc::into_inner) {
-                node.finalize();
+            for node in python {
+                node.leaves();
             }
         })
         .await;

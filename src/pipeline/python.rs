@@ -3,7 +3,10 @@
 use std::{
     fmt,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use super::sources::CustomError;
@@ -31,6 +34,8 @@ pub struct PythonNode {
     outputs: Vec<String>,
     /// Hides errors of Python code and of its results from clients.
     is_silent: bool,
+    /// Number of definitions that have it: two while one takes the place of another.
+    definitions: AtomicUsize,
 }
 
 /// The names of the inputs and outputs of a node that the configuration names, each once, in the order
@@ -111,6 +116,7 @@ impl PythonNode {
             name: node.name.clone(),
             outputs,
             is_silent,
+            definitions: AtomicUsize::new(0),
         })
     }
 
@@ -141,9 +147,24 @@ impl PythonNode {
         returns(self.handler.generates())
     }
 
-    /// Finalizes the object, once no call is in flight any more. Blocks for as long as that takes.
+    /// Finalizes the object of a node that no definition has, once no call is in flight any more. Blocks for as long as
+    /// that takes.
     pub fn finalize(&self) {
         self.handler.finalize();
+    }
+
+    /// Notes one more definition that has it.
+    pub(super) fn joins(&self) {
+        self.definitions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a definition no longer has it. After the last one the object is finalized, once no call is in
+    /// flight any more, whoever else still refers to it, such as a check that is not over. Blocks for as long as that
+    /// takes.
+    pub(super) fn leaves(&self) {
+        if self.definitions.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.handler.finalize();
+        }
     }
 
     /// Returns whether each request has a state of its own, so that its calls come one after another.
@@ -328,5 +349,37 @@ impl fmt::Debug for PythonNode {
         f.debug_struct("PythonNode")
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "python")]
+mod tests {
+    use std::sync::{Arc, atomic::AtomicUsize};
+
+    use super::PythonNode;
+    use crate::python::tests::support::handler;
+
+    /// A check that is not over, or what is left of one, may still refer to the node when a server stops.
+    #[test]
+    fn the_last_definition_finalizes_a_node_that_others_refer_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let made = handler(&format!(
+            "class OvmsPythonModel:\n    def execute(self, inputs): return []\n    def finalize(self): open({log:?}, 'x')\n"
+        ));
+        let node = PythonNode {
+            handler: Arc::clone(&made.handler),
+            name: "node".to_owned(),
+            outputs: Vec::new(),
+            is_silent: false,
+            definitions: AtomicUsize::new(0),
+        };
+        node.joins();
+        node.joins();
+        node.leaves();
+        assert!(!log.exists(), "another definition has it");
+        node.leaves();
+        assert!(log.exists());
     }
 }

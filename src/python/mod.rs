@@ -29,7 +29,7 @@ mod worker;
 
 #[cfg(test)]
 #[cfg(feature = "python")]
-mod tests;
+pub(crate) mod tests;
 
 use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 

@@ -491,10 +491,11 @@ async fn rest_connection<S: AsyncRead + AsyncWrite + Unpin + 'static>(
     terms.reaper.watch(&watchdog);
     let service = {
         let (state, is_read) = (Arc::clone(&state), Arc::<AtomicBool>::default());
+        let rest = Arc::new(rest);
         service_fn(move |mut request: Request<Incoming>| {
             state.begin(request.version() == Version::HTTP_11);
             let entry = access.begin(Protocol::Http, peer, &mut request);
-            let (rest, state) = (rest.clone(), Arc::clone(&state));
+            let (rest, state) = (Arc::clone(&rest), Arc::clone(&state));
             let is_large = has_large_body(request.headers());
             let is_read = Arc::clone(&is_read);
             async move {

@@ -66,7 +66,7 @@ impl Heads {
                 }
                 Place::Lost => return None,
                 _ => {
-                    let end = rest.iter().position(|&byte| byte == b'\n');
+                    let end = memchr::memchr(b'\n', rest);
                     let part = &rest[..end.unwrap_or(rest.len())];
                     let kept = part.len().min(KEPT.saturating_sub(self.line.len()));
                     self.line.extend_from_slice(&part[..kept]);

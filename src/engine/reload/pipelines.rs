@@ -359,18 +359,17 @@ impl Pipelines {
 impl Known {
     /// Puts a definition that has passed its check into service.
     fn install(&mut self, serving: Basis, checked: pipeline::CheckedPipeline, finds: Finds) {
-        let Finds { made, diagram } = finds;
+        let Finds { mut made, diagram } = finds;
         if let Some(diagram) = diagram {
             self.pipeline.set_diagram(diagram);
         }
-        let (pipeline, handle) = (&self.pipeline, |name: &str| {
-            made.get(name).map(|made| made.node.clone())
-        });
+        let kept = made.iter().map(|(name, made)| (name.clone(), made.keep()));
+        let old = std::mem::replace(&mut self.custom, kept.collect());
+        let handle = |name: &str| made.remove(name).map(|made| made.node);
+        let pipeline = &self.pipeline;
         let limits = pipeline.limits().clone();
         let definition = PipelineDefinition::new(checked.plan, handle, limits, pipeline.reporter());
         pipeline.install(Arc::new(definition));
-        let kept = made.iter().map(|(name, made)| (name.clone(), made.keep()));
-        let old = std::mem::replace(&mut self.custom, kept.collect());
         drop_elsewhere(made);
         drop_elsewhere(old);
         self.serving = Some(serving);

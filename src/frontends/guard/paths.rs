@@ -49,11 +49,18 @@ impl FromRequestParts<RestShared> for RestContext {
         let engine = shared.gate.unguarded().or_else(admitted);
         // A path whose rule was not asked has no access.
         let engine = engine.ok_or_else(|| Error::internal("Internal error"))?;
-        Ok(Self {
-            body_limits: engine.body_limits(&shared.body_limits),
+        Ok(shared.context(engine))
+    }
+}
+
+impl RestShared {
+    /// Returns the context of a handler for a sender.
+    pub(in crate::frontends) fn context(&self, engine: Access) -> RestContext {
+        RestContext {
+            body_limits: engine.body_limits(&self.body_limits),
             engine,
-            metrics: Arc::clone(&shared.metrics),
-        })
+            metrics: Arc::clone(&self.metrics),
+        }
     }
 }
 

@@ -260,17 +260,19 @@ impl<'a> Cursor<'a> {
         let start = self.at - 1;
         let mut plain = true;
         loop {
-            match self.text.get(self.at) {
-                Some(b'"') => {
+            let mut rest = self.text[self.at..].iter();
+            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            self.at += rest.position(is_special).ok_or(JsonError::Syntax)?;
+            match self.text[self.at] {
+                b'"' => {
                     self.at += 1;
                     return Ok((&self.text[start..self.at], plain));
                 }
-                Some(b'\\') => {
+                b'\\' => {
                     plain = false;
                     self.escape()?;
                 }
-                Some(0..0x20) | None => return Err(JsonError::Syntax),
-                Some(_) => self.at += 1,
+                _ => return Err(JsonError::Syntax),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! REST answers: JSON, and binary data behind it for the outputs that are wanted so.
 
-use std::{fmt::Display, io::Write};
+use std::io::Write;
 
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::HeaderValue;
+use serde::Serialize;
 
 use super::json::{JSON_LENGTH, Wishes};
 use crate::{
@@ -30,8 +31,9 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
         json.extend_from_slice(b",\"id\":");
         text(&mut json, &response.id);
     }
-    // Writing to a Vec does not fail.
-    let _ = write!(json, ",\"model_version\":\"{}\"", response.model_version);
+    json.extend_from_slice(b",\"model_version\":\"");
+    number(&mut json, response.model_version);
+    json.push(b'"');
     if !response.parameters.is_empty() {
         json.push(b',');
         parameters(&mut json, &response.parameters);
@@ -66,8 +68,7 @@ pub(super) fn encode(response: InferResponse, has_id: bool, wishes: &Wishes) -> 
     json.extend_from_slice(&binary);
     let mut headers = Vec::new();
     if wishes.reads_binary {
-        let name = HeaderName::from_static(JSON_LENGTH);
-        headers.push((name, HeaderValue::from(json_length)));
+        headers.push((JSON_LENGTH, HeaderValue::from(json_length)));
     }
     Ok(Whole {
         body: json,
@@ -103,7 +104,9 @@ pub(super) fn flat(response: &InferResponse, id: Option<&str>) -> Result<Vec<u8>
     let mut json = Vec::with_capacity(256);
     json.extend_from_slice(b"{\"model_name\":");
     text(&mut json, &response.model_name);
-    let _ = write!(json, ",\"model_version\":\"{}\"", response.model_version);
+    json.extend_from_slice(b",\"model_version\":\"");
+    number(&mut json, response.model_version);
+    json.push(b'"');
     let member = |json: &mut Vec<u8>, name: &str| {
         json.push(b',');
         text(json, name);
@@ -240,13 +243,21 @@ fn typed(output: &LooseTensor) -> Result<Tensor, String> {
     Tensor::new(dtype, lengths, data.clone()).map_err(|_| misfit())
 }
 
-fn head(json: &mut Vec<u8>, name: &str, shape: &[impl Display], datatype: &str) {
+/// Writes a whole number.
+fn number(json: &mut Vec<u8>, number: impl Serialize) {
+    // Writing to a Vec does not fail.
+    let _ = serde_json::to_writer(json, &number);
+}
+
+fn head(json: &mut Vec<u8>, name: &str, shape: &[impl Serialize + Copy], datatype: &str) {
     json.extend_from_slice(b"{\"name\":");
     text(json, name);
     json.extend_from_slice(b",\"shape\":[");
     for (index, length) in shape.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        let _ = write!(json, "{comma}{length}");
+        if index > 0 {
+            json.push(b',');
+        }
+        number(json, *length);
     }
     json.extend_from_slice(b"],\"datatype\":");
     text(json, datatype);
@@ -254,8 +265,9 @@ fn head(json: &mut Vec<u8>, name: &str, shape: &[impl Display], datatype: &str) 
 }
 
 fn behind(json: &mut Vec<u8>, binary: &mut Vec<u8>, data: &[u8]) {
-    let size = data.len();
-    let _ = write!(json, "\"parameters\":{{\"binary_data_size\":{size}}}}}");
+    json.extend_from_slice(b"\"parameters\":{\"binary_data_size\":");
+    number(json, data.len());
+    json.extend_from_slice(b"}}");
     binary.extend_from_slice(data);
 }
 

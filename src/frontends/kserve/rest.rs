@@ -9,6 +9,8 @@ use axum::{
     response::Response,
     routing::MethodRouter,
 };
+use bytes::Bytes;
+use hyper::body::Body;
 use serde::{Deserialize, Serialize};
 
 use super::{REPOSITORY, SETTING, codec, json, json_reply, regions::RegionReader, unserved};
@@ -49,6 +51,25 @@ impl PathNames {
             version.map_or(Ok(None), routes::version),
         )
     }
+}
+
+/// Path of all models.
+const MODELS: &str = "/v2/models/";
+
+/// Returns the names of the path of an inference in which nothing is encoded, as nearly all are: those that the router
+/// finds.
+pub(crate) fn names_of_inference(path: &str) -> Option<PathNames> {
+    let of_model = path.strip_prefix(MODELS)?.strip_suffix("/infer")?;
+    let (model, version) = match of_model.split_once("/versions/") {
+        Some((model, version)) => (model, Some(version)),
+        None => (of_model, None),
+    };
+    let is_name =
+        |name: &str| !name.is_empty() && !name.bytes().any(|byte| matches!(byte, b'/' | b'%'));
+    (is_name(model) && version.is_none_or(is_name)).then(|| PathNames {
+        model: model.to_owned(),
+        version: version.map(str::to_owned),
+    })
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for PathNames {
@@ -137,11 +158,15 @@ pub(crate) fn metadata(engine: &Access, model: &str, version: Option<i64>) -> Re
     })
 }
 
-pub(crate) async fn infer(
+pub(crate) async fn infer<B>(
     context: RestContext,
     names: PathNames,
-    request: Request,
-) -> Result<Response> {
+    request: Request<B>,
+) -> Result<Response>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::error::Error + 'static,
+{
     let (parts, incoming) = request.into_parts();
     let seen = access::seen(&parts.extensions, Some(&names.model));
     context.engine.runs(&names.model)?;
@@ -251,4 +276,38 @@ fn statistics_response(found: ModelStatisticsResponse) -> Result<Response> {
     reply::serialized(&Answer {
         model_stats: entries.collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_of_inference;
+
+    #[test]
+    fn names_are_those_that_the_router_finds() {
+        let names = |path| {
+            let names = names_of_inference(path)?;
+            Some((names.model, names.version.unwrap_or_default()))
+        };
+        let found = |model: &str, version: &str| Some((model.to_owned(), version.to_owned()));
+        for (path, expected) in [
+            ("/v2/models/m/infer", found("m", "")),
+            ("/v2/models/m/versions/7/infer", found("m", "7")),
+            ("/v2/models/versions/infer", found("versions", "")),
+            ("/v2/models/infer/infer", found("infer", "")),
+            ("/v2/models/m/versions/x/infer", found("m", "x")),
+            // What the router refuses, or decodes.
+            ("/v2/models//infer", None),
+            ("/v2/models/infer", None),
+            ("/v2/models/m/infer/", None),
+            ("/v2/models/m/versions/infer", None),
+            ("/v2/models/m/versions//infer", None),
+            ("/v2/models/m/versions/7/8/infer", None),
+            ("/v2/models/a/b/infer", None),
+            ("/v2/models/a%20b/infer", None),
+            ("/v2/models/m/versions/%37/infer", None),
+            ("/V2/models/m/infer", None),
+        ] {
+            assert_eq!(names(path), expected, "{path}");
+        }
+    }
 }

@@ -11,5 +11,5 @@ mod modules;
 mod results;
 mod rules;
 mod states;
-mod support;
+pub(crate) mod support;
 mod workers;

@@ -182,13 +182,13 @@ pub(super) fn use_environment() {
 }
 
 /// Handler made of a text.
-pub(super) struct Made {
+pub(crate) struct Made {
     pub(super) folder: Folder,
-    pub(super) handler: Arc<PythonHandler>,
+    pub(crate) handler: Arc<PythonHandler>,
 }
 
 /// Loads a text as a handler.
-pub(super) fn handler(text: &str) -> Made {
+pub(crate) fn handler(text: &str) -> Made {
     let folder = Folder::new().with("model.py", text);
     let handler = folder.load("model.py").unwrap();
     Made { folder, handler }

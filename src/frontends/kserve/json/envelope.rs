@@ -2,8 +2,6 @@
 //!
 //! Only where the data of an input stands before its datatype, it is passed over and read later.
 
-use std::collections::BTreeMap;
-
 use super::Unread;
 use crate::{
     error::{Error, nearest},
@@ -242,6 +240,11 @@ fn read_outputs(cursor: &mut Cursor<'_>) -> Result<Vec<Output>, Unread> {
 }
 
 fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
+    let place = cursor.clone();
+    if let Some(shape) = plain_shape(cursor) {
+        return Ok(shape);
+    }
+    *cursor = place;
     let lengths: Vec<u64> = serde_json::from_slice(cursor.value()?)
         .map_err(|error| unfit(&format!("shape: {}", json::reason(&error))))?;
     lengths
@@ -250,9 +253,51 @@ fn read_shape(cursor: &mut Cursor<'_>) -> Result<Vec<i64>, Unread> {
         .collect()
 }
 
+/// Reads a shape of plain lengths; `None` if it has anything else.
+fn plain_shape(cursor: &mut Cursor<'_>) -> Option<Vec<i64>> {
+    let mut shape = Vec::new();
+    cursor.expect(b'[').ok()?;
+    let mut more = !cursor.take(b']');
+    while more {
+        shape.push(plain_number(cursor.value().ok()?)?);
+        more = cursor.more(b']').ok()?;
+    }
+    Some(shape)
+}
+
+/// Maximum number of digits of a number that fits whatever they are.
+const MAX_DIGITS: usize = 18;
+
+/// Reads a JSON value if it is a whole number in digits alone, as nearly all are.
+fn plain_number(value: &[u8]) -> Option<i64> {
+    let is_plain = value.len() <= MAX_DIGITS && value.iter().all(u8::is_ascii_digit);
+    let digit = |number: i64, digit: &u8| number * 10 + i64::from(digit - b'0');
+    (is_plain && !value.is_empty()).then(|| value.iter().fold(0, digit))
+}
+
+/// Reads the value of a parameter called so.
+fn read_parameter(value: &[u8], name: &str) -> Result<Parameter, Unread> {
+    let failure = || Unread::from(Error::invalid("Could not parse request parameters"));
+    if let Some(number) = plain_number(value) {
+        return Ok(Parameter::Int(number));
+    }
+    Ok(
+        match serde_json::from_slice(value).map_err(|_| failure())? {
+            serde_json::Value::Bool(value) => Parameter::Bool(value),
+            serde_json::Value::String(value) => Parameter::Text(value),
+            serde_json::Value::Number(value) => match value.as_i64() {
+                Some(value) => Parameter::Int(value),
+                None if name == "binary_data_size" => return Err(super::bad_size().into()),
+                None => Parameter::UInt(value.as_u64().ok_or_else(failure)?),
+            },
+            _ => return Err(failure()),
+        },
+    )
+}
+
 fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
     let failure = || Unread::from(Error::invalid("Could not parse request parameters"));
-    let mut parameters = BTreeMap::new();
+    let mut parameters = Parameters::new();
     optional(cursor, |cursor| {
         if cursor.token() != Some(b'{') {
             return Err(failure());
@@ -262,21 +307,21 @@ fn read_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, Unread> {
             if matches!(cursor.token(), Some(b'{' | b'[')) {
                 return Err(failure());
             }
-            let value = match serde_json::from_slice(cursor.value()?).map_err(|_| failure())? {
-                serde_json::Value::Bool(value) => Parameter::Bool(value),
-                serde_json::Value::String(value) => Parameter::Text(value),
-                serde_json::Value::Number(value) => match value.as_i64() {
-                    Some(value) => Parameter::Int(value),
-                    None if name == "binary_data_size" => return Err(super::bad_size().into()),
-                    None => Parameter::UInt(value.as_u64().ok_or_else(failure)?),
-                },
-                _ => return Err(failure()),
-            };
-            parameters.insert(name.into_owned(), value);
+            let value = read_parameter(cursor.value()?, &name)?;
+            parameters.push((name.into_owned(), value));
             Ok(())
         })
     })?;
-    Ok(parameters.into_iter().collect())
+    parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
+    // Of several with one name the last one counts.
+    parameters.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
+    Ok(parameters)
 }
 
 /// Visits the values of a list.

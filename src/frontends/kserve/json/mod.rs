@@ -5,6 +5,7 @@
 
 mod envelope;
 
+use axum::http::HeaderName;
 use bytes::Bytes;
 
 use self::envelope::{Envelope, Input};
@@ -18,7 +19,8 @@ use crate::{
 };
 
 /// The header that says how many bytes of a body are JSON; binary data follows them.
-pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
+pub(super) const JSON_LENGTH: HeaderName =
+    HeaderName::from_static("inference-header-content-length");
 
 /// Outputs that the client wants in binary.
 #[derive(Debug, Default, PartialEq)]
