@@ -5,13 +5,17 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
+        mpsc::{SyncSender, sync_channel},
     },
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use ovms::{python, task};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc::{Receiver, Sender, channel},
+    task::yield_now,
     time::timeout,
 };
 
@@ -21,7 +25,11 @@ use crate::error::{Failure, FailureKind};
 const LEFT: Duration = Duration::from_secs(2);
 
 /// Interrupt of a check, which ends the load of the handler that it is at.
-pub(crate) struct CheckInterrupt(Arc<HeardInterrupt>);
+pub(crate) struct CheckInterrupt {
+    heard: Arc<HeardInterrupt>,
+    /// Asks whether there was one, by a sender that is dropped when that is known.
+    asks: Sender<SyncSender<()>>,
+}
 
 #[derive(Default)]
 struct HeardInterrupt {
@@ -37,6 +45,7 @@ impl CheckInterrupt {
     pub(crate) fn listen() -> io::Result<Self> {
         let heard = Arc::<HeardInterrupt>::default();
         let of_task = Arc::clone(&heard);
+        let (asks, mut asked) = channel(1);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -47,9 +56,10 @@ impl CheckInterrupt {
         // It ends with the process.
         task::thread("interrupts", move || {
             runtime.block_on(async {
-                interrupts.recv().await;
+                let asks = next(&mut interrupts, &mut asked).await;
                 if let Some(place) = python::handler_places().await {
                     let _ = of_task.place.set(place);
+                    drop(asks);
                     python::end_loads("was killed: the check was interrupted");
                     let next = timeout(LEFT, interrupts.recv()).await;
                     if next.is_err() && of_task.is_known.load(Ordering::Relaxed) {
@@ -62,14 +72,40 @@ impl CheckInterrupt {
                 std::process::exit(FailureKind::Interrupted.code().into())
             });
         })?;
-        Ok(Self(heard))
+        Ok(Self { heard, asks })
     }
 
-    /// Returns the failure of a check that was interrupted, which ends with it.
+    /// Returns the failure of a check that was interrupted, which ends with it. An interpreter that the same Ctrl-C has
+    /// ended may be noticed before the signal.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.0.place.get()?;
-        self.0.is_known.store(true, Ordering::Relaxed);
-        Some(self.0.failure())
+        let (ask, known) = sync_channel(0);
+        if self.asks.try_send(ask).is_ok() {
+            // Nothing is sent.
+            let _ = known.recv();
+        }
+        self.heard.place.get()?;
+        self.heard.is_known.store(true, Ordering::Relaxed);
+        Some(self.heard.failure())
+    }
+}
+
+/// Waits for an interrupt; returns who has asked for it, and waits.
+async fn next(
+    interrupts: &mut Signal,
+    asked: &mut Receiver<SyncSender<()>>,
+) -> Option<SyncSender<()>> {
+    loop {
+        tokio::select! {
+            biased;
+            _ = interrupts.recv() => return None,
+            Some(ask) = asked.recv() => {
+                // The runtime has looked for signals then.
+                yield_now().await;
+                if interrupts.recv().now_or_never().is_some() {
+                    return Some(ask);
+                }
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use ovms::{
     python,
     request::{InferRequest, Parameter},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use self::{load::LocalGraph, show::Times, watch::Stops};
 use super::environment;
@@ -129,6 +129,9 @@ const MAX_WAITING: usize = 64;
 /// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
 
+/// Time in which a Ctrl-C is heard that has ended the interpreter, whose end may be noticed first.
+const HEARD: Duration = Duration::from_millis(50);
+
 /// Runs the subcommand.
 pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut stdout = StdoutGuard::take()?;
@@ -153,7 +156,13 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
             let loaded = tokio::select! {
-                loaded = load::load(name, config) => loaded?,
+                loaded = load::load(name, config) => match loaded {
+                    Ok(loaded) => loaded,
+                    Err(_) if timeout(HEARD, stops.next()).await.is_ok() => {
+                        return Err(stops.ended(None));
+                    }
+                    Err(failure) => return Err(failure),
+                },
                 () = stops.next() => {
                     let place = python::handler_places().await;
                     python::end_loads("was killed: its run has ended");

@@ -260,20 +260,18 @@ impl<'a> Cursor<'a> {
         let start = self.at - 1;
         let mut plain = true;
         loop {
-            let mut rest = self.text[self.at..].iter();
-            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            self.at += rest.position(is_special).ok_or(JsonError::Syntax)?;
-            match self.text[self.at] {
-                b'"' => {
-                    self.at += 1;
-                    return Ok((&self.text[start..self.at], plain));
-                }
-                b'\\' => {
-                    plain = false;
-                    self.escape()?;
-                }
-                _ => return Err(JsonError::Syntax),
+            let rest = &self.text[self.at..];
+            let length = memchr::memchr2(b'"', b'\\', rest).ok_or(JsonError::Syntax)?;
+            if rest[..length].iter().any(|byte| *byte < 0x20) {
+                return Err(JsonError::Syntax);
             }
+            self.at += length;
+            if rest[length] == b'"' {
+                self.at += 1;
+                return Ok((&self.text[start..self.at], plain));
+            }
+            plain = false;
+            self.escape()?;
         }
     }
 

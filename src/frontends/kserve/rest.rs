@@ -60,8 +60,8 @@ const MODELS: &str = "/v2/models/";
 /// finds.
 pub(crate) fn names_of_inference(path: &str) -> Option<PathNames> {
     let of_model = path.strip_prefix(MODELS)?.strip_suffix("/infer")?;
-    let (model, version) = match of_model.split_once("/versions/") {
-        Some((model, version)) => (model, Some(version)),
+    let (model, version) = match of_model.split_once('/') {
+        Some((model, of_version)) => (model, Some(of_version.strip_prefix("versions/")?)),
         None => (of_model, None),
     };
     let is_name =
