@@ -55,11 +55,12 @@ impl CheckInterrupt {
         };
         // It ends with the process.
         task::thread("interrupts", move || {
-            runtime.block_on(async {
-                let asks = next(&mut interrupts, &mut asked).await;
+            runtime.block_on(async move {
+                let ask = next(&mut interrupts, &mut asked).await;
                 if let Some(place) = python::handler_places().await {
                     let _ = of_task.place.set(place);
-                    drop(asks);
+                    // Whoever asks from now on finds the place.
+                    drop((ask, asked));
                     python::end_loads("was killed: the check was interrupted");
                     let next = timeout(LEFT, interrupts.recv()).await;
                     if next.is_err() && of_task.is_known.load(Ordering::Relaxed) {

@@ -223,7 +223,8 @@ const REST_PORT: &str = "REST port";
 
 /// Reports a REST port that is that of gRPC.
 fn same_port(port: u16) -> Check {
-    let text = format!("{port} is the gRPC port, and a server has another one for each");
+    let text =
+        format!("{port} is the gRPC port too, and a server does not start with one for both");
     Check::new(REST_PORT, Status::Warn, text).hint("choose another port with --rest-port")
 }
 

@@ -158,6 +158,11 @@ impl PythonNode {
         self.definitions.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns whether a definition has it.
+    pub fn is_used(&self) -> bool {
+        self.definitions.load(Ordering::Acquire) > 0
+    }
+
     /// Notes that a definition no longer has it. After the last one the object is finalized, once no call is in
     /// flight any more, whoever else still refers to it, such as a check that is not over. Blocks for as long as that
     /// takes.

@@ -261,11 +261,16 @@ impl<'a> Cursor<'a> {
         let mut plain = true;
         loop {
             let rest = &self.text[self.at..];
-            let length = memchr::memchr2(b'"', b'\\', rest).ok_or(JsonError::Syntax)?;
-            if rest[..length].iter().any(|byte| *byte < 0x20) {
+            let end = memchr::memchr2(b'"', b'\\', rest);
+            let length = end.unwrap_or(rest.len());
+            if let Some(control) = rest[..length].iter().position(|byte| *byte < 0x20) {
+                self.at += control;
                 return Err(JsonError::Syntax);
             }
             self.at += length;
+            if end.is_none() {
+                return Err(JsonError::Syntax);
+            }
             if rest[length] == b'"' {
                 self.at += 1;
                 return Ok((&self.text[start..self.at], plain));

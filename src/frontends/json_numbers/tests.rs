@@ -269,12 +269,17 @@ fn elsewhere_what_is_no_finite_number_is_refused() {
         fail(r#"{"a":[NaN,-1}"#),
         fail(r#"{"a":NaN} 5"#),
         fail(r#"{"a":nan}"#),
+        // A string that does not end, and one with a character that is no part of any.
+        fail(r#"{"a":NaN,"b"#),
+        fail("{\"a\":NaN,\"\\nb\nc\":1}"),
     ];
     insta::assert_snapshot!(errors.join("\n"), @"
     Request body should be JSON object
     The file is not valid json - Error: malformed JSON Offset: 12
     The file is not valid json - Error: malformed JSON Offset: 10
     The file is not valid json - Error: expected ident Offset: 6
+    The file is not valid json - Error: malformed JSON Offset: 11
+    The file is not valid json - Error: malformed JSON Offset: 13
     ");
 }
 

@@ -418,8 +418,8 @@ fn strings_that_change_while_they_are_read_are_those_of_one_copy() {
     object.register(&grpc, "changing");
     let file = fs::File::options().write(true).open(&object.path).unwrap();
     let done = AtomicBool::new(false);
-    let mut counts = [0, 0];
-    std::thread::scope(|scope| {
+    // What is wrong is said when the writer has ended.
+    let answers: Vec<_> = std::thread::scope(|scope| {
         scope.spawn(|| {
             for bytes in written.iter().cycle() {
                 // The lengths and the rest by themselves, so that a read may have one of each.
@@ -432,28 +432,31 @@ fn strings_that_change_while_they_are_read_are_those_of_one_copy() {
                 }
             }
         });
-        for _ in 0..400 {
-            match grpc.infer(strings("changing", 16)) {
-                Ok(answer) => {
-                    counts[0] += 1;
-                    assert_eq!(
-                        answer.outputs[0].parameters,
-                        placed("changing", 20, 16),
-                        "all that was read"
-                    );
-                    let found = object.contents()[20..36].to_vec();
-                    assert_eq!(framed_strings(&found), Some(3), "{found:?}");
-                }
-                Err(status) => {
-                    let message = status.message();
-                    let expected = "Inputs inside buffer does not match expected format.";
-                    assert!(message.starts_with(expected), "{status:?}");
-                    counts[1] += 1;
-                }
+        let answers = (0..400).map(|_| {
+            let answer = grpc.infer(strings("changing", 16));
+            (answer, object.contents()[20..36].to_vec())
+        });
+        let answers = answers.collect();
+        done.store(true, Ordering::Relaxed);
+        answers
+    });
+    let mut counts = [0, 0];
+    for (answer, found) in answers {
+        match answer {
+            Ok(answer) => {
+                counts[0] += 1;
+                let placed = placed("changing", 20, 16);
+                assert_eq!(answer.outputs[0].parameters, placed, "all that was read");
+                assert_eq!(framed_strings(&found), Some(3), "{found:?}");
+            }
+            Err(status) => {
+                let message = status.message();
+                let expected = "Inputs inside buffer does not match expected format.";
+                assert!(message.starts_with(expected), "{status:?}");
+                counts[1] += 1;
             }
         }
-        done.store(true, Ordering::Relaxed);
-    });
+    }
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
