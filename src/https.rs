@@ -50,7 +50,7 @@ pub fn trusting() -> Result<ClientBuilder, CertificatesError> {
     Ok(client(tls(roots)?))
 }
 
-/// Returns whether a URL is of a server on this machine, which no proxy can reach, or is to see.
+/// Returns whether a URL names a server on this machine, which is never asked through a proxy.
 pub fn is_of_this_machine(url: &Url) -> bool {
     matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }

@@ -27,7 +27,7 @@ const LEFT: Duration = Duration::from_secs(2);
 /// Interrupt of a check, which ends the load of the handler that it is at.
 pub(crate) struct CheckInterrupt {
     heard: Arc<HeardInterrupt>,
-    /// Asks whether there was one, by a sender that is dropped when that is known.
+    /// Queries for whether an interrupt has arrived; the thread drops the sender as its answer.
     asks: Sender<SyncSender<()>>,
 }
 
@@ -59,7 +59,7 @@ impl CheckInterrupt {
                 let ask = next(&mut interrupts, &mut asked).await;
                 if let Some(place) = python::handler_places().await {
                     let _ = of_task.place.set(place);
-                    // Whoever asks from now on finds the place.
+                    // The place answers all further queries.
                     drop((ask, asked));
                     python::end_loads("was killed: the check was interrupted");
                     let next = timeout(LEFT, interrupts.recv()).await;
@@ -76,8 +76,8 @@ impl CheckInterrupt {
         Ok(Self { heard, asks })
     }
 
-    /// Returns the failure of a check that was interrupted, which ends with it. An interpreter that the same Ctrl-C has
-    /// ended may be noticed before the signal.
+    /// Returns the failure of a check that was interrupted, which ends with it. Asks the thread first: the end of an
+    /// interpreter that got the same Ctrl-C may be noticed before the signal.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let (ask, known) = sync_channel(0);
         if self.asks.try_send(ask).is_ok() {
@@ -90,7 +90,7 @@ impl CheckInterrupt {
     }
 }
 
-/// Waits for an interrupt; returns who has asked for it, and waits.
+/// Waits for an interrupt; returns the query that it was found for, if any, which is still unanswered.
 async fn next(
     interrupts: &mut Signal,
     asked: &mut Receiver<SyncSender<()>>,
@@ -100,7 +100,7 @@ async fn next(
             biased;
             _ = interrupts.recv() => return None,
             Some(ask) = asked.recv() => {
-                // The runtime has looked for signals then.
+                // Lets the runtime poll for signals.
                 yield_now().await;
                 if interrupts.recv().now_or_never().is_some() {
                     return Some(ask);

@@ -221,10 +221,9 @@ pub(super) fn ports(grpc: u16, rest: u16) -> Result<[Check; 2], Failure> {
 
 const REST_PORT: &str = "REST port";
 
-/// Reports a REST port that is that of gRPC.
+/// Reports a REST port that equals the gRPC port.
 fn same_port(port: u16) -> Check {
-    let text =
-        format!("{port} is the gRPC port too, and a server does not start with one for both");
+    let text = format!("{port} is also the gRPC port; each needs its own");
     Check::new(REST_PORT, Status::Warn, text).hint("choose another port with --rest-port")
 }
 

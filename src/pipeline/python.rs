@@ -164,8 +164,7 @@ impl PythonNode {
     }
 
     /// Notes that a definition no longer has it. After the last one the object is finalized, once no call is in
-    /// flight any more, whoever else still refers to it, such as a check that is not over. Blocks for as long as that
-    /// takes.
+    /// flight any more, even if others still refer to it, such as a check in flight. Blocks for as long as that takes.
     pub(super) fn leaves(&self) {
         if self.definitions.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.handler.finalize();

@@ -147,7 +147,7 @@ impl CollectorClient {
             None => https::plain()?,
         };
         let url = settings.endpoint.as_deref().map(reqwest::Url::parse);
-        // Without one it is OpenTelemetry's, which is of this machine.
+        // The default of OpenTelemetry is on this machine.
         let client = match url {
             Some(Ok(url)) if !https::is_of_this_machine(&url) => client,
             _ => client.no_proxy(),

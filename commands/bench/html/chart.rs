@@ -79,8 +79,8 @@ struct DrawnSeries {
 /// Point, or bar around a middle.
 struct Mark {
     x: f64,
-    /// Its upper end, and the lower one of a bar.
     top: f64,
+    /// Lower end, for bars.
     bottom: f64,
     place: String,
     value: String,

@@ -129,7 +129,8 @@ const MAX_WAITING: usize = 64;
 /// Time limit for the end of an interrupted run.
 const LEFT: Duration = Duration::from_secs(2);
 
-/// Time in which a Ctrl-C is heard that has ended the interpreter, whose end may be noticed first.
+/// Time limit for a Ctrl-C to arrive after a failed load: the end of an interpreter that got the same one may be noticed
+/// first.
 const HEARD: Duration = Duration::from_millis(50);
 
 /// Runs the subcommand.

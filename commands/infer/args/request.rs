@@ -71,7 +71,7 @@ pub(crate) struct RequestArgs {
     pub(in crate::infer) json_data: bool,
 }
 
-/// Returns names without those that are there already.
+/// Removes duplicates and keeps the order.
 pub(in crate::infer) fn distinct(mut names: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.clone()));

@@ -11,7 +11,7 @@ use crate::{error::Failure, ui::OutputFormat, written_files};
 /// Flag with an input of the pipeline of a Python node, as typed in a shell.
 const INPUT: &str = "-i 'numbers:FP32=[1,2,3]'";
 
-/// Text of a file. Names have no character that means anything in one of them.
+/// Text of a file. Names need no escaping in any of them.
 #[derive(Template)]
 enum NodeText<'a> {
     /// The node in C++.
@@ -38,7 +38,7 @@ enum NodeText<'a> {
 
 impl NodeText<'_> {
     fn text(&self) -> String {
-        // Templates leave the last end of a line out.
+        // askama strips the final newline.
         format!("{self}\n")
     }
 }

@@ -220,7 +220,7 @@ fn text(name: &str, detector: &WiredModel, classifier: &WiredModel) -> Result<St
         form,
         boxes: &unique("boxes", &outputs),
     };
-    // Templates leave the last end of a line out.
+    // askama strips the final newline.
     Ok(format!("{text}\n"))
 }
 

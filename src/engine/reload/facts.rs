@@ -85,7 +85,7 @@ impl Kept {
         match &self.node {
             _ if !self.of.is_same(of) => None,
             KeptNode::Native(node) => Some(node.clone()),
-            // One that its last definition has left is finalized.
+            // Without a definition it is finalized.
             KeptNode::Python(node) => {
                 let node = node.upgrade().filter(|node| node.is_used());
                 node.map(CustomNode::Python)

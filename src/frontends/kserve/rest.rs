@@ -56,8 +56,7 @@ impl PathNames {
 /// Path of all models.
 const MODELS: &str = "/v2/models/";
 
-/// Returns the names of the path of an inference in which nothing is encoded, as nearly all are: those that the router
-/// finds.
+/// Parses the path of an inference, with the same result as the router, to which paths with percent-encoding are left.
 pub(crate) fn names_of_inference(path: &str) -> Option<PathNames> {
     let of_model = path.strip_prefix(MODELS)?.strip_suffix("/infer")?;
     let (model, version) = match of_model.split_once('/') {

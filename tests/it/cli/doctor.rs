@@ -99,7 +99,7 @@ fn one_port_for_both_is_reported() {
     let (_, report) = home.report(&mut home.doctor(&[]));
     let port = home.ports.0;
     let expected = format!(
-        "warn: {port} is the gRPC port too, and a server does not start with one for both\n\
+        "warn: {port} is also the gRPC port; each needs its own\n\
          hint: choose another port with --rest-port"
     );
     assert_eq!(report.reported("REST port"), expected);
