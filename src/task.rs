@@ -2,13 +2,15 @@
 //!
 //! A [`Task`] ends when its handle is dropped, so that a client that leaves stops the work done
 //! for it; [`blocking`] takes file and load work off the async workers; [`thread`] starts a named
-//! thread whose owner says how it ends.
+//! thread whose owner says how it ends. Work of a poll that is better done once at its end than at each of several
+//! places waits there ([`at_poll_end`]).
 
 use std::{
-    cell::Cell,
-    future::Future,
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, OnceLock, mpsc},
     task::{Context, Poll, Waker},
 };
@@ -275,4 +277,116 @@ pub fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Resu
         .name(name.to_owned())
         .spawn(work)
         .map(drop)
+}
+
+/// Work of a poll, in its order.
+type LeftWork = Vec<Box<dyn FnOnce()>>;
+
+thread_local! {
+    /// Work left to the end of the poll that this thread is at, if that has a scope.
+    static LEFT: RefCell<Option<LeftWork>> = const { RefCell::new(None) };
+}
+
+/// Scope of a poll: what was left to its end ([`at_poll_end`]) runs when it is dropped, on the same thread.
+#[derive(Debug)]
+pub struct PollScope(PhantomData<*const ()>);
+
+impl PollScope {
+    /// Begins a scope, unless this thread is in one.
+    pub fn enter() -> Option<Self> {
+        LEFT.with_borrow_mut(|left| {
+            let is_outermost = left.is_none();
+            is_outermost.then(|| {
+                *left = Some(Vec::new());
+                Self(PhantomData)
+            })
+        })
+    }
+}
+
+impl Drop for PollScope {
+    fn drop(&mut self) {
+        for work in LEFT.take().into_iter().flatten() {
+            work();
+        }
+    }
+}
+
+/// Leaves short work to the end of the poll that this thread is at; returns `false`, without the work, if that has no
+/// scope.
+pub fn at_poll_end(work: impl FnOnce() + 'static) -> bool {
+    LEFT.with_borrow_mut(|left| {
+        left.as_mut()
+            .map(|left| left.push(Box::new(work)))
+            .is_some()
+    })
+}
+
+/// Polls a future in a scope each time.
+pub async fn in_poll_scope<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _scope = PollScope::enter();
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, rc::Rc};
+
+    use tokio::task::yield_now;
+
+    use super::{PollScope, at_poll_end, in_poll_scope};
+
+    #[test]
+    fn work_is_left_to_the_end_of_the_outermost_scope_on_the_thread() {
+        let done = Rc::<RefCell<Vec<u8>>>::default();
+        let leave = |number| {
+            let done = Rc::clone(&done);
+            at_poll_end(move || done.borrow_mut().push(number))
+        };
+        assert!(!leave(1), "there is no scope");
+        let outer = PollScope::enter();
+        assert!(leave(2));
+        drop(PollScope::enter());
+        assert!(leave(3) && done.borrow().is_empty());
+        std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| at_poll_end(|| ()));
+            assert!(!elsewhere.join().unwrap());
+        });
+        drop(outer);
+        assert_eq!(*done.borrow(), [2, 3]);
+        assert!(!leave(4));
+    }
+
+    #[tokio::test]
+    async fn each_poll_of_a_future_has_a_scope() {
+        let done = Rc::<RefCell<Vec<u8>>>::default();
+        in_poll_scope(async {
+            for number in 0..3 {
+                let of_poll = Rc::clone(&done);
+                assert!(at_poll_end(move || of_poll.borrow_mut().push(number)));
+                assert_eq!(done.borrow().len(), usize::from(number));
+                yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(*done.borrow(), [0, 1, 2]);
+        assert!(!at_poll_end(|| ()));
+    }
+
+    #[test]
+    fn work_is_done_behind_a_panic_and_may_leave_none_itself() {
+        let done = Rc::<RefCell<Vec<bool>>>::default();
+        let of_work = Rc::clone(&done);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _scope = PollScope::enter();
+            at_poll_end(move || of_work.borrow_mut().push(at_poll_end(|| ())));
+            panic!("on purpose");
+        }));
+        assert!(caught.is_err());
+        assert_eq!(*done.borrow(), [false]);
+    }
 }

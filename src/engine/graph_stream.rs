@@ -22,7 +22,7 @@ use crate::{
     graph::{self, Ending, Env, Graph},
     metrics::{GraphCall, Method},
     request::{InferRequest, priority_of},
-    task::Task,
+    task::{self, Task},
 };
 
 /// Number of answers that are made ahead of the one being sent.
@@ -74,6 +74,7 @@ pub(super) async fn open(
         let mut counted = counted;
         let running = counted.counts.running();
         let served = session.serve(&mut requests, read, &sender, &counted.counts);
+        let served = task::in_poll_scope(served);
         let served = tokio::select! {
             served = Box::pin(served) => served,
             // A client that reads nothing keeps its end of the stream, but not the graph.

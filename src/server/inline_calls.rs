@@ -29,7 +29,7 @@ use super::{
     waiting_calls::WaitingCalls,
     watchdog::{SharedStreams, Stream},
 };
-use crate::task;
+use crate::task::{self, PollScope};
 
 /// Calls that are tried before the connection writes. Measured with a tiny model and 16 calls in
 /// flight on one connection: with 32 the client waits for the server and the server for the client
@@ -171,6 +171,7 @@ impl InlineDriver {
         let shared = &*self.calls.0;
         shared.task.register(context.waker());
         ready!(self.busy.poll_turn(context));
+        let _scope = PollScope::enter();
         let mut own = Context::from_waker(&self.waker);
         let begun = Instant::now();
         let mut is_asleep = false;

@@ -23,7 +23,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, task::coop, time::Instant};
 
 use super::poll_turns::{BusyTurns, MAX_TURN, PollTurns};
-use crate::task::Task;
+use crate::task::{PollScope, Task};
 
 /// Time of a poll from which on others are worth another thread, which has to be woken.
 const LONG: Duration = Duration::from_micros(20);
@@ -151,6 +151,7 @@ impl Future for Poller {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { calls, busy } = &mut *self;
         ready!(busy.poll_turn(context));
+        let _scope = PollScope::enter();
         let begun = Instant::now();
         let mut last = begun;
         let mut was_short = false;

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io::{self, ErrorKind},
     os::{fd::OwnedFd, unix::net::UnixStream},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -20,7 +20,10 @@ use tokio::{
 };
 
 use super::super::{group::COMMON, process::follow};
-use crate::budget::{Budget, Charge};
+use crate::{
+    budget::{Budget, Charge},
+    task,
+};
 
 /// Time between two warnings that inputs are refused.
 const WARNING: Duration = Duration::from_secs(60);
@@ -34,6 +37,7 @@ const GROUP: usize = 8;
 
 /// The socket, and what is to be written to it.
 pub(super) struct Wire {
+    own: Weak<Self>,
     /// Followed for what can be read alone: it can be written again whenever the worker reads, which would wake a
     /// thread for nothing each time.
     pub(super) socket: AsyncFd<UnixStream>,
@@ -68,8 +72,10 @@ impl Wire {
     /// Takes the socket to a worker of a graph or a pipeline, with the budget of its inputs.
     pub(super) fn new(socket: UnixStream, of: String, inputs: Budget) -> io::Result<Arc<Self>> {
         socket.set_nonblocking(true)?;
-        Ok(Arc::new(Self {
-            socket: follow(socket, Interest::READABLE)?,
+        let socket = follow(socket, Interest::READABLE)?;
+        Ok(Arc::new_cyclic(|own| Self {
+            own: Weak::clone(own),
+            socket,
             outgoing: Mutex::default(),
             waits: Notify::new(),
             freed: Mutex::default(),
@@ -124,12 +130,28 @@ impl Wire {
             None => pending.messages.push(&message),
         }
         if !std::mem::replace(&mut pending.wait, true) {
-            self.waits.notify_one();
+            let own = Weak::clone(&self.own);
+            // Without another task, if this is a poll that ends soon.
+            let is_left = task::at_poll_end(move || {
+                if let Some(own) = own.upgrade() {
+                    own.flush();
+                }
+            });
+            if !is_left {
+                self.waits.notify_one();
+            }
         }
         pending.turn += 1;
         if pending.turn.is_multiple_of(GROUP) && pending.large_turn > GROUP {
             // What is left, and that the worker has gone, is for the task that was notified.
             let _ = pending.messages.send(self.socket.get_ref());
+        }
+    }
+
+    /// Sends what waits, and leaves what the socket does not take to the task that drains it.
+    fn flush(&self) {
+        if self.write() {
+            self.waits.notify_one();
         }
     }
 
