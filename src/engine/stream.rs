@@ -57,7 +57,7 @@ use crate::{
 
 /// Number of requests of a stream that may wait to be processed. A few, so that a client and what serves it
 /// need not wait for each other with every single one.
-pub const REQUESTS_AHEAD: usize = 8;
+pub const REQUESTS_AHEAD: usize = 16;
 
 /// Maximum number of requests of one stream to a model or pipeline in flight: enough to keep the
 /// infer requests of a small machine busy, and few enough that a hundred such streams do not fill

@@ -5,15 +5,16 @@
 //! steps are abandoned, and calculators are not closed, only dropped.
 
 use std::{
+    pin::Pin,
     sync::Arc,
-    task::{Context as TaskContext, Poll},
+    task::{Context as TaskContext, Poll, ready},
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    calculator::{Calculator, CalculatorContext, Env, Later, Resources, StepOutcome},
+    calculator::{Calculator, CalculatorContext, Emit, Env, Later, Resources, StepOutcome},
     error::{CalculatorStep, GraphRunError},
     packet::Packet,
     plan::GraphPlan,
@@ -39,8 +40,10 @@ pub trait GraphObserver: Send + Sync {
 pub(super) struct Run {
     plan: Arc<GraphPlan>,
     pub(super) scheduler: Scheduler,
+    /// Step that the next turn begins with, if it was looked for.
+    next: Option<GraphJob>,
     nodes: Vec<Box<dyn Calculator>>,
-    elsewhere: FuturesUnordered<BoxFuture<'static, Done>>,
+    elsewhere: FuturesUnordered<OngoingStep>,
     pub(super) env: Env,
     /// Indicates that nodes without inputs are to stop: nobody wants more of them.
     pub(super) is_sated: bool,
@@ -50,6 +53,36 @@ pub(super) struct Run {
     watch: Option<Arc<dyn GraphObserver>>,
     /// Indicates that the calculators know that the run has failed.
     is_abandoned: bool,
+}
+
+/// Asynchronous step in flight.
+struct OngoingStep {
+    rest: BoxFuture<'static, Result<Later, GraphRunError>>,
+    /// Output operations before `rest`.
+    emits: Vec<Emit>,
+    /// The step, without its outcome; `None` once that is there.
+    begun: Option<Done>,
+}
+
+impl Future for OngoingStep {
+    type Output = Done;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<Done> {
+        let outcome = ready!(self.rest.as_mut().poll(context));
+        let emits = std::mem::take(&mut self.emits);
+        match self.begun.take() {
+            Some(mut done) => {
+                done.outcome = outcome.map(|mut later| {
+                    if !emits.is_empty() {
+                        later.emits.splice(0..0, emits);
+                    }
+                    later
+                });
+                Poll::Ready(done)
+            }
+            None => Poll::Pending,
+        }
+    }
 }
 
 /// Completed asynchronous step.
@@ -83,6 +116,7 @@ impl Run {
                 .map(|node| (node.factory.make)(&node.spec, resources))
                 .collect(),
             scheduler,
+            next: None,
             plan: Arc::clone(plan),
             elsewhere: FuturesUnordered::new(),
             env,
@@ -102,6 +136,14 @@ impl Run {
     /// Returns whether an asynchronous step is in flight.
     pub(super) fn is_waiting(&self) -> bool {
         !self.elsewhere.is_empty()
+    }
+
+    /// Returns whether a step can run before another event. To be called when all outputs are taken, before a turn.
+    pub(super) fn has_step(&mut self) -> bool {
+        if self.next.is_none() {
+            self.next = self.scheduler.next_job();
+        }
+        self.next.is_some()
     }
 
     /// Runs steps for at most one turn, or until there is an output packet. Returns whether steps are
@@ -141,7 +183,7 @@ impl Run {
         let mut steps = 0;
         let mut began = None;
         while goes_on(&self.scheduler) {
-            let Some(job) = self.scheduler.next_job() else {
+            let Some(job) = (self.next.take()).or_else(|| self.scheduler.next_job()) else {
                 return false;
             };
             self.step(job);
@@ -217,15 +259,8 @@ impl Run {
             Ok(StepOutcome::Next) => Ok(Later { emits, stop: false }),
             Ok(StepOutcome::Stop) => Ok(Later { emits, stop: true }),
             Ok(StepOutcome::Later(rest)) => {
-                return self.elsewhere.push(Box::pin(async move {
-                    let outcome = rest.await.map(|mut later| {
-                        if !emits.is_empty() {
-                            later.emits.splice(0..0, emits);
-                        }
-                        later
-                    });
-                    done(outcome)
-                }));
+                let begun = Some(done(Ok(Later::default())));
+                return self.elsewhere.push(OngoingStep { rest, emits, begun });
             }
             Err(error) => Err(error),
         };

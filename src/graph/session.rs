@@ -30,6 +30,9 @@ const MAX_WAITING: u32 = 4 << 20;
 /// responses are sent before the next step, which may take long.
 const BURST: Duration = Duration::from_micros(50);
 
+/// Maximum number of requests that are taken before asynchronous steps are asked whether they have completed.
+const MAX_TOGETHER: usize = 16;
+
 /// Response of a stream, in the order of production.
 #[derive(Debug)]
 pub enum GraphResponse {
@@ -92,6 +95,7 @@ impl GraphSession {
         let room = Arc::new(Semaphore::new(MAX_WAITING as usize));
         let mut is_open = true;
         let mut is_burst = false;
+        let mut together = 0;
         let mut given = vec![false; self.definition.plan().outputs.len()];
         loop {
             let began = Instant::now();
@@ -138,8 +142,8 @@ impl GraphSession {
             }
             is_burst = count > 1 || (count == 1 && !is_burst && took < BURST);
             if count > 0 {
-                // A slot may have become free.
-                if more {
+                // Which may take long: the responses are sent before it.
+                if self.run.has_step() {
                     tokio::task::yield_now().await;
                 }
                 continue;
@@ -148,26 +152,21 @@ impl GraphSession {
             if !more && !self.run.is_waiting() && self.run.scheduler.error().is_none() {
                 self.send_marks(answers).await?;
             }
-            let takes = is_open && self.run.scheduler.error().is_none() && self.run.accepts();
+            // Those that have come together are taken together, each behind the steps and responses of the one before.
+            let takes = is_open && self.takes();
+            if takes
+                && together < MAX_TOGETHER
+                && let Ok(came) = requests.try_recv()
+            {
+                self.take(came, &mut read, answers, counts).await?;
+                together += 1;
+                continue;
+            }
+            together = 0;
             tokio::select! {
                 () = self.run.finished(), if self.run.is_waiting() => {}
                 request = requests.recv(), if takes => match request {
-                    Some(mut came) => {
-                        let refused = match read(&mut came) {
-                            Ok(request) => self.put(request, counts),
-                            Err(error) => {
-                                counts.rejected();
-                                Some(error.message().to_owned())
-                            }
-                        };
-                        drop(came);
-                        if let Some(text) = refused {
-                            // It may wait for its client, and repeat much of the request.
-                            let text = cut_bytes(&text, MAX_TEXT_LEN);
-                            let sent = answers.send(GraphResponse::Error(text));
-                            sent.await.map_err(|_| gone())?;
-                        }
-                    }
+                    Some(came) => self.take(came, &mut read, answers, counts).await?,
                     None => {
                         is_open = false;
                         self.run.scheduler.close_inputs();
@@ -187,6 +186,36 @@ impl GraphSession {
         self.send_marks(answers).await?;
         if self.last.is_some() {
             self.log_unreturned(&given);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a request can be taken now.
+    fn takes(&self) -> bool {
+        !self.run.scheduler.has_failed() && self.run.accepts()
+    }
+
+    /// Takes a request, or rejects it.
+    async fn take<T>(
+        &mut self,
+        mut came: T,
+        read: &mut impl FnMut(&mut T) -> Result<InferRequest>,
+        answers: &mpsc::Sender<GraphResponse>,
+        counts: &GraphCall,
+    ) -> Result<()> {
+        let refused = match read(&mut came) {
+            Ok(request) => self.put(request, counts),
+            Err(error) => {
+                counts.rejected();
+                Some(error.message().to_owned())
+            }
+        };
+        drop(came);
+        if let Some(text) = refused {
+            // It may wait for its client, and repeat much of the request.
+            let text = cut_bytes(&text, MAX_TEXT_LEN);
+            let sent = answers.send(GraphResponse::Error(text));
+            sent.await.map_err(|_| gone())?;
         }
         Ok(())
     }
