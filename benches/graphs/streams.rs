@@ -28,7 +28,12 @@ const TOGETHER: usize = 50;
 /// Measures streams.
 pub(super) fn run(lengths: &Lengths) -> Vec<Row> {
     let mut rows = watched(|| vec![small(lengths)]);
-    rows.extend(watched(|| vec![small_hop(lengths)]));
+    for (id, beyond) in [
+        ("hop-stream-unary", Beyond::Native),
+        ("plain-stream-unary", Beyond::Python),
+    ] {
+        rows.extend(watched(|| vec![small_hop(id, beyond, lengths)]));
+    }
     rows.extend(watched(|| generator(lengths)));
     rows.push(idle());
     rows
@@ -41,12 +46,8 @@ fn small(lengths: &Lengths) -> Row {
 }
 
 /// Measures the same of a bare service that passes each message to another process and back.
-fn small_hop(lengths: &Lengths) -> Row {
-    against_single(
-        "hop-stream-unary",
-        &Peer::hopping_echo(Beyond::Native),
-        lengths,
-    )
+fn small_hop(id: &str, beyond: Beyond, lengths: &Lengths) -> Row {
+    against_single(id, &Peer::hopping_echo(beyond), lengths)
 }
 
 /// Measures one stream with many requests in flight against as many single requests.

@@ -98,6 +98,12 @@ pub(super) fn graphs() -> Vec<Spec> {
             None,
             "a bare service that passes each message to another process and back, without Python: the same",
         ),
+        row(
+            "plain-stream-unary",
+            Ratio,
+            None,
+            "the same with plain Python in the other process, which reads, calls a method, and writes",
+        ),
         row("generator", PerSecond, Some(Least(50_000.0)), "a generator of 10,000 outputs of 4 bytes: responses/s to one client"),
         row("generator-share", Ratio, None, "the same over a bare service that sends as many messages"),
         row("stream-idle", Kilobytes, Some(Most(100.0)), "resident memory for each of 500 open and idle streams to a Python node").steady(),
