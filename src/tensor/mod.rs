@@ -96,6 +96,12 @@ impl Tensor {
         &self.shape
     }
 
+    /// Returns the shape as messages of the protocols have it.
+    pub fn lengths(&self) -> impl Iterator<Item = i64> {
+        let lengths = self.shape.iter();
+        lengths.map(|&length| i64::try_from(length).unwrap_or(i64::MAX))
+    }
+
     /// Returns the bytes.
     pub fn data(&self) -> &Bytes {
         &self.data

@@ -7,7 +7,7 @@ use ovms::{
         ClientResponse,
         output::{self, Summary},
     },
-    graph::{CalculatorStep, GraphObserver, GraphPlan, Timestamp, convert::TIMESTAMP},
+    graph::{CalculatorStep, GraphObserver, GraphPlan, TIMESTAMP, Timestamp},
     request::{InferResponse, LooseTensor, Parameter},
     tensor::{DataType, ShapeText, Tensor, TensorMap, strings::Strings},
     text::first_chars,

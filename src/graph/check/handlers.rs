@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::Draft;
+use super::{Draft, plan::InputHandler};
 use crate::{
     error::nearest,
     graph::{
+        calculators::node::{NodeOptions, NodeSpec},
         file::{HandlerEntry, tag_index},
-        node::{NodeOptions, NodeSpec},
-        plan::InputHandler,
     },
     proto::mediapipe::{
         DefaultInputStreamHandlerOptions, FixedSizeInputStreamHandlerOptions,

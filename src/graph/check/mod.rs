@@ -5,6 +5,7 @@
 
 mod handlers;
 mod order;
+pub(super) mod plan;
 mod ports;
 mod python;
 mod settings;
@@ -15,18 +16,19 @@ mod wiring;
 
 use std::collections::HashMap;
 
-use super::{
-    calculator::Factory,
-    calculators,
-    contract::Contract,
-    file::GraphSpec,
-    plan::{GraphPlan, GraphPlanNode, InputHandler},
-    rules::{self, Found},
-};
 use crate::{
     diagnostic::{Diagnostic, Diagnostics},
     error::nearest,
+    graph::{
+        calculators::{self, calculator::Factory, contract::Contract},
+        file::{
+            GraphSpec,
+            rules::{self, Found},
+        },
+    },
 };
+
+use plan::{GraphPlan, GraphPlanNode, InputHandler};
 
 /// Graph that breaks no rule.
 #[derive(Debug)]

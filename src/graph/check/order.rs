@@ -5,8 +5,7 @@ use petgraph::{
     graph::{DiGraph, NodeIndex},
 };
 
-use super::{Draft, rules};
-use crate::graph::plan::StreamSource;
+use super::{Draft, plan::StreamSource, rules};
 
 impl Draft<'_> {
     /// Finds cycles through streams that are no back edges, and through side packets; each is one error.

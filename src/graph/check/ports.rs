@@ -6,8 +6,8 @@ use super::{Found, rules};
 use crate::{
     diagnostic::Rule,
     graph::{
+        calculators::packet::{PacketType, TensorKind},
         file::{GraphSpec, PortEntry},
-        packet::{PacketType, TensorKind},
     },
 };
 

@@ -6,9 +6,8 @@ use super::{Draft, Found, rules};
 use crate::{
     diagnostic::{FilePosition, Rule},
     graph::{
-        file::{GraphSpec, NodeEntry, WorkerOptionEntry, tag_index},
-        node::{LOOPBACK, Port},
-        plan::PoolSize,
+        calculators::node::{LOOPBACK, Port},
+        file::{GraphSpec, NodeEntry, PoolSize, WorkerOptionEntry, tag_index},
     },
     proto::mediapipe::PythonExecutorCalculatorOptions,
     python::WorkerOptions,

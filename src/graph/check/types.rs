@@ -1,10 +1,7 @@
 //! Types of streams and side packets, and whether both ends agree.
 
-use super::{Draft, ports, rules};
-use crate::graph::{packet::PacketType, plan::StreamSource};
-
-/// Side packet that the server gives to Python nodes.
-const PYTHON_RESOURCES: &str = "py";
+use super::{Draft, plan::StreamSource, ports, rules};
+use crate::graph::calculators::packet::{PYTHON_RESOURCES, PacketType};
 
 /// Type of a stream or side packet, direct or by reference to another.
 enum Carried {

@@ -2,15 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Draft, handlers::known_inputs, ports, python::is_loopback, rules};
+use super::{
+    Draft,
+    handlers::known_inputs,
+    plan::{GraphPort, SidePacketPlan, StreamPlan, StreamSource},
+    ports,
+    python::is_loopback,
+    rules,
+};
 use crate::{
     error::nearest,
     graph::{
-        convert::PYTHON,
+        calculators::{
+            node::Ports,
+            packet::{PYTHON_RESOURCES, PacketType},
+        },
         file::{NodeEntry, PortEntry, tag_index},
-        node::Ports,
-        packet::PacketType,
-        plan::{GraphPort, SidePacketPlan, StreamPlan, StreamSource},
     },
 };
 
@@ -252,7 +259,7 @@ impl<'a> Draft<'a> {
             return;
         }
         let known = self.plan.sides.iter();
-        for side in known.filter(|side| side.from.is_none() && side.name != PYTHON) {
+        for side in known.filter(|side| side.from.is_none() && side.name != PYTHON_RESOURCES) {
             for &(node, place) in &side.to {
                 let contract = self.nodes[node].contract.as_ref();
                 let needed = contract.and_then(|contract| contract.side_inputs.get(place));

@@ -5,16 +5,13 @@ mod tests;
 
 use std::collections::HashMap;
 
-use super::{
-    calculators,
-    contract::Contract,
-    file::{GraphSpec, NodeEntry, PortEntry},
-    node::Port,
-    packet::PacketType,
-};
-use crate::draw::{
-    Diagram, DiagramEdge, DiagramKind, DiagramNode, DiagramNodeKind, DiagramPort, DiagramStream,
-    EdgeContent, EdgeSource, Missing, StreamKind,
+use super::file::{GraphSpec, NodeEntry, PortEntry};
+use crate::{
+    draw::{
+        Diagram, DiagramEdge, DiagramKind, DiagramNode, DiagramNodeKind, DiagramPort,
+        DiagramStream, EdgeContent, EdgeSource, Missing, StreamKind,
+    },
+    graph::calculators::{self, contract::Contract, node::Port, packet::PacketType},
 };
 
 /// Side packets that the server gives to any node.

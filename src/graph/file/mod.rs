@@ -7,21 +7,25 @@ use std::{
 
 use prost_reflect::DynamicMessage;
 
-use super::{
-    node::{NodeOptions, NodeSpec, Port, Ports},
-    pbtxt::{self, Field, TextError, Value, all, first},
-    plan::PoolSize,
-    rules::{self, Found},
-};
-use crate::diagnostic::{Diagnostics, FilePosition};
-use crate::proto::mediapipe::{
-    CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,
+use crate::{
+    diagnostic::{Diagnostics, FilePosition},
+    graph::calculators::node::{NodeOptions, NodeSpec, Port, Ports},
+    proto::mediapipe::{
+        CalculatorGraphConfig, InputStreamHandlerConfig, calculator_graph_config::Node,
+    },
 };
 
 mod options;
+pub(super) mod pbtxt;
+mod pool;
+pub mod rules;
+pub(super) mod source;
 mod spelling;
 mod workers;
 
+use pbtxt::{Field, TextError, Value, all, first};
+pub(super) use pool::PoolSize;
+use rules::Found;
 use spelling::ports;
 pub(super) use spelling::tag_index;
 pub(super) use workers::WorkerOptionEntry;

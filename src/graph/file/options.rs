@@ -3,10 +3,9 @@
 use prost::Message;
 use prost_reflect::{Cardinality, DynamicMessage, FieldDescriptor, ReflectMessage};
 
-use super::{Field, Found, all, first, rules};
+use super::{Field, Found, all, first, pbtxt::MESSAGES, rules};
 use crate::{
-    graph::{node::NodeOptions, pbtxt::MESSAGES},
-    proto::mediapipe::calculator_graph_config::Node,
+    graph::calculators::node::NodeOptions, proto::mediapipe::calculator_graph_config::Node,
 };
 
 /// Reads the options of a node. `node_options` take precedence if both ways give the same type.

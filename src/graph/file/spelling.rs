@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::PortEntry;
-use crate::graph::{
-    node::{Port, TagIndex},
+use super::{
+    PortEntry,
     pbtxt::Value,
     rules::{self, Found},
 };
+use crate::graph::calculators::node::{Port, TagIndex};
 
 /// Error for an invalid port or reference to an input: message, and hint.
 type Misspelled = (String, Option<String>);

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Found, GraphSpec, Value};
 use crate::{
     diagnostic::FilePosition,
-    graph::node::NodeSpec,
+    graph::calculators::node::NodeSpec,
     proto::mediapipe::PythonExecutorCalculatorOptions,
     python::{PythonEnvironment, WORKER_OPTIONS, WorkerOptions},
 };

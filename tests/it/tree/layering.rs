@@ -426,7 +426,8 @@ fn imports_within_folders_point_downward() {
             };
             let depth = below.matches('/').count() + usize::from(!below.ends_with("/mod.rs"));
             let up = "super::".repeat(depth);
-            let from_top = source.names_after(&format!("{folder}::"));
+            let last = folder.rsplit('/').next().unwrap_or(folder);
+            let from_top = source.names_after(&format!("{last}::"));
             let from_here = source.names_after(&up);
             for name in from_top.into_iter().chain(from_here) {
                 let room = place(name).map(|_| name).or_else(|| passed_on(name));

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::validate;
-use crate::graph::plan::StreamSource;
+use crate::graph::check::plan::StreamSource;
 
 /// Parts of graph files that are valid by themselves.
 fn graphs() -> impl Strategy<Value = String> {

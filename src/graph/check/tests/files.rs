@@ -4,7 +4,7 @@ use std::{fmt::Write, time::Instant};
 
 use super::{sound, validate};
 use crate::{
-    graph::plan::InputHandler,
+    graph::check::plan::InputHandler,
     proto::mediapipe::{
         PyTensorOvTensorConverterCalculatorOptions, PythonExecutorCalculatorOptions,
     },

@@ -1,7 +1,7 @@
 //! Input stream handlers.
 
 use super::{check, each_reported, sound, validate, with};
-use crate::graph::{calculators, plan::InputHandler};
+use crate::graph::{calculators, check::plan::InputHandler};
 
 /// Returns a graph of one node with a handler and inputs A, B and one untagged.
 fn node(handler: &str) -> String {

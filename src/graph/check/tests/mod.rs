@@ -13,12 +13,14 @@ use std::{fmt::Write, sync::Arc};
 
 use super::{CheckedGraph, Diagnostic, Diagnostics, check};
 use crate::graph::{
-    calculator::{Calculator, CalculatorContext, Factory, Resources, StepOutcome},
-    contract::Contract,
-    error::GraphRunError,
-    node::NodeSpec,
-    packet::{PacketType, TensorKind},
-    rules::status,
+    calculators::{
+        calculator::{Calculator, CalculatorContext, Factory, Resources, StepOutcome},
+        contract::Contract,
+        error::GraphRunError,
+        node::NodeSpec,
+        packet::{PacketType, TensorKind},
+    },
+    file::rules::status,
 };
 
 struct Nothing;

@@ -2,8 +2,8 @@
 
 use super::sound;
 use crate::graph::{
-    packet::{PacketType, TensorKind},
-    plan::StreamSource,
+    calculators::packet::{PacketType, TensorKind},
+    check::plan::StreamSource,
 };
 
 #[test]

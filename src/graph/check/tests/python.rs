@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{each_reported, sound, validate};
-use crate::graph::plan::InputHandler;
+use crate::graph::check::plan::InputHandler;
 
 const OPTIONS: &str = "node_options: { [type.googleapis.com / mediapipe.PythonExecutorCalculatorOptions]: { handler_path: \"m.py\" } }";
 const INFO: &str = "input_stream_info: { tag_index: 'LOOPBACK:0', back_edge: true }";

@@ -1,7 +1,7 @@
 //! Rules 3 to 11, status texts and log lines.
 
 use super::{each_reported, number, reported, sound, validate, with};
-use crate::graph::{plan::PoolSize, rules};
+use crate::graph::file::{PoolSize, rules};
 
 #[test]
 fn empty_files_and_texts_that_are_none() {

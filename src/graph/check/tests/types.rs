@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{check, each_reported, sound};
-use crate::graph::{
-    calculators,
+use crate::graph::calculators::{
+    self,
     packet::{PacketType, TensorKind},
 };
 
