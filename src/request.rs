@@ -81,7 +81,7 @@ pub struct InferRequest {
 }
 
 /// Bytes of a request beside its tensors that are free of charge, as nearly all requests have.
-const FREE_TEXTS: usize = 4 << 10;
+pub(crate) const FREE_TEXTS: usize = 4 << 10;
 
 /// Copies of a text that there may be at a time: in the request, in one that is validated, and in what a frontend keeps
 /// for the answer.

@@ -55,7 +55,7 @@ use crate::{
     task::Task,
 };
 
-/// Number of requests of a stream that may wait to be processed. A few, so that a client and what serves it
+/// Number of requests of a stream that may wait to be processed. Several, so that a client and what serves it
 /// need not wait for each other with every single one.
 pub const REQUESTS_AHEAD: usize = 16;
 
@@ -206,6 +206,7 @@ impl Each {
             mut request,
             limit,
             room,
+            charge,
         } = request;
         if *name != *self.name {
             return Box::pin(ready(StreamResponse::Error(other_name())));
@@ -251,7 +252,7 @@ impl Each {
                     .await
                     .unwrap_or_else(|_| Err(Error::deadline(limit))),
             };
-            drop(room);
+            drop((room, charge));
             if let (Some(span), Err(error)) = (&mut span, &answer) {
                 span.failed(error);
             }

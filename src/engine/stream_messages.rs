@@ -6,6 +6,7 @@ use futures::stream::BoxStream;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
+    budget::Charge,
     error::{Error, Result},
     quota::{ClientPlace, Priority, RequestOwner},
     request::{InferRequest, InferResponse, Parameters, RequestOrigin},
@@ -53,6 +54,8 @@ pub struct StreamRequest {
     /// The room that its bytes take among those of the stream; free again when this is dropped,
     /// which is when the request has been answered or made into something else.
     pub room: Option<OwnedSemaphorePermit>,
+    /// The charge of a long name.
+    pub charge: Option<Charge>,
 }
 
 /// Response on a stream.

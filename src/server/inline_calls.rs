@@ -171,11 +171,11 @@ impl InlineDriver {
         let shared = &*self.calls.0;
         shared.task.register(context.waker());
         ready!(self.busy.poll_turn(context));
-        let _scope = PollScope::enter();
         let mut own = Context::from_waker(&self.waker);
         let begun = Instant::now();
         let mut is_asleep = false;
         for _ in 0..MAX_ROUNDS {
+            let _scope = PollScope::enter();
             shared.state.store(POLLING, Ordering::Release);
             if let Poll::Ready(ended) = connection.as_mut().poll(&mut own) {
                 return Poll::Ready(ended);

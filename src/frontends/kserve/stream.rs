@@ -48,7 +48,7 @@ use crate::{
     },
     proto::kserve::{ModelInferRequest, ModelStreamInferResponse},
     quota::{CountedClient, Priority, RequestOwner},
-    request::{InferRequest, Parameter, Parameters},
+    request::{FREE_TEXTS, InferRequest, Parameter, Parameters},
     shared_memory::SharedMemory,
     task,
     trace::TraceContext,
@@ -260,7 +260,7 @@ async fn read(
 ) -> Result<StreamRequest, Status> {
     let Message { bytes, room } = message;
     let weight = INFER.weight(&bytes);
-    let decoded = intake.budget.charge(weight)?;
+    let mut decoded = intake.budget.charge(weight)?;
     let effort = bytes.len().max(weight) / RAW_SPEED;
     let (budget, memory) = (intake.budget.clone(), intake.memory.clone());
     let (trace, priority) = (intake.trace.clone(), intake.priority);
@@ -282,13 +282,20 @@ async fn read(
             Err(error) if opens_graph => return Err(error.into()),
             Err(error) => Err(error),
         };
-        drop(decoded);
+        let kept = if name.len() > FREE_TEXTS {
+            name.len()
+        } else {
+            0
+        };
+        decoded.take(kept);
+        decoded.shrink(kept);
         Ok(StreamRequest {
             name,
             version,
             request,
             limit,
             room,
+            charge: (kept > 0).then_some(decoded),
         })
     };
     task::sized("unpack", effort, decode).await
@@ -504,9 +511,35 @@ fn framed(
 mod tests {
     use std::{future::ready, pin::pin};
 
+    use prost::Message as _;
     use tokio::sync::watch;
 
-    use super::{Course, before_drain};
+    use super::{Course, Message, MessageIntake, ModelInferRequest, NoRegions, before_drain, read};
+    use crate::budget::Budget;
+
+    #[tokio::test]
+    async fn a_long_name_is_charged_until_its_request_is_gone() {
+        let budget = Budget::new(1 << 20);
+        let intake = MessageIntake {
+            budget: budget.clone(),
+            memory: Err(NoRegions::Off),
+            trace: None,
+            priority: None,
+            client: None,
+        };
+        for (length, kept) in [(10, 0), (100_000, 100_000)] {
+            let message = ModelInferRequest {
+                model_name: "m".repeat(length),
+                ..ModelInferRequest::default()
+            };
+            let bytes = message.encode_to_vec().into();
+            let request = read(Message { bytes, room: None }, &intake, None).await;
+            let request = request.expect("it has a form");
+            assert_eq!(budget.charged(), kept, "{length}");
+            drop(request);
+            assert_eq!(budget.charged(), 0, "{length}");
+        }
+    }
 
     #[tokio::test]
     async fn what_is_there_when_a_drain_has_begun_is_left() {

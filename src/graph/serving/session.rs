@@ -1,7 +1,9 @@
 //! Stream of requests to a graph with the lifetime of the stream.
 
 use std::{
+    future::poll_fn,
     sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -30,8 +32,18 @@ const MAX_WAITING: u32 = 4 << 20;
 /// responses are sent before the next step, which may take long.
 const BURST: Duration = Duration::from_micros(50);
 
-/// Maximum number of requests that are taken before asynchronous steps are asked whether they have completed.
+/// Maximum number of requests that are taken before asynchronous steps begin, and are asked whether they have
+/// completed.
 const MAX_TOGETHER: usize = 16;
+
+/// Receives a request that is there, if the task may go on that long.
+async fn ready<T>(requests: &mut mpsc::Receiver<T>) -> Option<T> {
+    poll_fn(|context| match requests.poll_recv(context) {
+        Poll::Ready(came) => Poll::Ready(came),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
 
 /// Response of a stream, in the order of production.
 #[derive(Debug)]
@@ -142,7 +154,7 @@ impl GraphSession {
             }
             is_burst = count > 1 || (count == 1 && !is_burst && took < BURST);
             if count > 0 {
-                // Which may take long: the responses are sent before it.
+                // The step may take long: the responses are sent before it.
                 if self.run.has_step() {
                     tokio::task::yield_now().await;
                 }
@@ -152,11 +164,14 @@ impl GraphSession {
             if !more && !self.run.is_waiting() && self.run.scheduler.error().is_none() {
                 self.send_marks(answers).await?;
             }
-            // Those that have come together are taken together, each behind the steps and responses of the one before.
+            // Those that have come together are taken together, each behind the responses of the one before, while steps
+            // are short: asynchronous ones wait for that.
             let takes = is_open && self.takes();
             if takes
+                && !more
+                && took < BURST
                 && together < MAX_TOGETHER
-                && let Ok(came) = requests.try_recv()
+                && let Some(came) = ready(requests).await
             {
                 self.take(came, &mut read, answers, counts).await?;
                 together += 1;

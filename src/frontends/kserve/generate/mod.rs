@@ -101,6 +101,7 @@ pub(crate) async fn generate_stream(
         request: Ok(request),
         limit: None,
         room: None,
+        charge: None,
     };
     // A graph that has ended meanwhile says why.
     let _ = stream.requests.send(only).await;

@@ -60,9 +60,9 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Pending {
     messages: Outgoing,
-    /// Indicates that they wait for the task that drains them.
+    /// Indicates that they wait for the end of a poll, or for the task that drains them.
     wait: bool,
-    /// Orders since that task has run.
+    /// Orders since the last write.
     turn: usize,
     /// Orders of the largest turn of late.
     large_turn: usize,
@@ -143,7 +143,7 @@ impl Wire {
         }
         pending.turn += 1;
         if pending.turn.is_multiple_of(GROUP) && pending.large_turn > GROUP {
-            // What is left, and that the worker has gone, is for the task that was notified.
+            // What is left, and that the worker has gone, is for the end of the poll, or the task.
             let _ = pending.messages.send(self.socket.get_ref());
         }
     }
