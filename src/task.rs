@@ -10,7 +10,7 @@ use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{Arc, OnceLock, mpsc},
     task::{Context, Poll, Waker},
 };
@@ -322,14 +322,12 @@ pub fn at_poll_end(work: impl FnOnce() + 'static) -> bool {
     })
 }
 
-/// Polls a future in a scope each time.
-pub async fn in_poll_scope<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
+/// Polls a future in a scope each time. No `async fn`, which would have room for the future twice.
+pub fn in_poll_scope<F: Future + Unpin>(mut future: F) -> impl Future<Output = F::Output> {
+    poll_fn(move |context| {
         let _scope = PollScope::enter();
-        future.as_mut().poll(context)
+        Pin::new(&mut future).poll(context)
     })
-    .await
 }
 
 #[cfg(test)]
@@ -364,14 +362,14 @@ mod tests {
     #[tokio::test]
     async fn each_poll_of_a_future_has_a_scope() {
         let done = Rc::<RefCell<Vec<u8>>>::default();
-        in_poll_scope(async {
+        in_poll_scope(Box::pin(async {
             for number in 0..3 {
                 let of_poll = Rc::clone(&done);
                 assert!(at_poll_end(move || of_poll.borrow_mut().push(number)));
                 assert_eq!(done.borrow().len(), usize::from(number));
                 yield_now().await;
             }
-        })
+        }))
         .await;
         assert_eq!(*done.borrow(), [0, 1, 2]);
         assert!(!at_poll_end(|| ()));

@@ -74,9 +74,9 @@ pub(super) async fn open(
         let mut counted = counted;
         let running = counted.counts.running();
         let served = session.serve(&mut requests, read, &sender, &counted.counts);
-        let served = task::in_poll_scope(served);
+        let served = task::in_poll_scope(Box::pin(served));
         let served = tokio::select! {
-            served = Box::pin(served) => served,
+            served = served => served,
             // A client that reads nothing keeps its end of the stream, but not the graph.
             () = over => Err(shutting_down()),
         };
