@@ -105,13 +105,22 @@ impl Source {
     /// Returns the names in the code that directly follow a text, as in `crate::name`; a list in
     /// braces yields each of its names.
     fn names_after(&self, text: &str) -> Vec<&str> {
+        self.all_after(text).flat_map(names).collect()
+    }
+
+    /// Returns the last names of the paths that begin with a text.
+    fn last_names_after(&self, text: &str) -> Vec<&str> {
+        self.all_after(text).flat_map(last_names).collect()
+    }
+
+    /// Returns the code behind each place of a text that is no end of a longer name.
+    fn all_after(&self, text: &str) -> impl Iterator<Item = &str> {
         self.code
             .match_indices(text)
             .filter(|(start, _)| {
                 !self.code[..*start].ends_with(|c: char| c.is_alphanumeric() || c == '_')
             })
-            .flat_map(|(start, _)| names(&self.code[start + text.len()..]))
-            .collect()
+            .map(|(start, text)| &self.code[start + text.len()..])
     }
 
     /// Returns whether the code has a word.
@@ -124,13 +133,32 @@ impl Source {
 
 /// Returns the first name of each path in `name::…` or `{name::…, name, …}`.
 fn names(code: &str) -> Vec<&str> {
-    let word = |text| {
-        let text: &str = text;
-        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
-        text[..end.unwrap_or(text.len())].trim()
-    };
+    let word = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    paths(code)
+        .into_iter()
+        .map(|path| path[..word(path).unwrap_or(path.len())].trim())
+        .collect()
+}
+
+/// Returns the last name of each path, however deep the lists are that it stands in.
+fn last_names(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for path in paths(code) {
+        let end = path.find([',', ';', '{', '}']).unwrap_or(path.len());
+        if path[end..].starts_with('{') {
+            found.extend(last_names(&path[end..]));
+        } else {
+            let name = path[..end].rsplit([':', ' ']).next();
+            found.extend(name.map(str::trim));
+        }
+    }
+    found
+}
+
+/// Returns the paths of a list in braces; of anything else, that itself, with what follows it.
+fn paths(code: &str) -> Vec<&str> {
     let Some(list) = code.strip_prefix('{') else {
-        return vec![word(code)];
+        return vec![code.trim_start()];
     };
     let mut found = Vec::new();
     let mut depth = 0;
@@ -139,11 +167,11 @@ fn names(code: &str) -> Vec<&str> {
         match character {
             '{' => depth += 1,
             ',' if depth == 0 => {
-                found.push(word(list[start..index].trim_start()));
+                found.push(list[start..index].trim());
                 start = index + 1;
             }
             '}' if depth == 0 => {
-                found.push(word(list[start..index].trim_start()));
+                found.push(list[start..index].trim());
                 break;
             }
             '}' => depth -= 1,
@@ -383,6 +411,14 @@ fn the_reader_of_imports_finds_them() {
         ["error", "task", "", "engine"]
     );
     assert!(source.has_word("Result") && !source.has_word("Res"));
+    let face = Source {
+        code: "pub use serving::{\n    live::{Graph, Other as Limits},\n    session::Answer,\n    check,\n};\n".to_owned(),
+        ..source
+    };
+    assert_eq!(
+        face.last_names_after("serving::"),
+        ["Graph", "Limits", "Answer", "check", ""]
+    );
 }
 
 #[test]
@@ -403,7 +439,10 @@ fn imports_within_folders_point_downward() {
         let face = face.expect("each folder has one");
         // Names that the folder passes on count as those of their rooms.
         let passed_on = |name: &str| {
-            let has = |room: &&&str| face.names_after(&format!("{room}::")).contains(&name);
+            let has = |room: &&&str| {
+                let names = face.last_names_after(&format!("{room}::"));
+                names.contains(&name)
+            };
             rooms.iter().find(has).copied()
         };
         for source in &all {
