@@ -187,7 +187,7 @@ impl Run {
         self.abandon_if_failed();
         let mut steps = 0;
         let mut began = None;
-        // One that was looked for does not wait behind what may end the run.
+        // A step that was looked for runs before anything else can end the run.
         while self.next.is_some() || goes_on(&self.scheduler) {
             let Some(job) = (self.next.take()).or_else(|| self.scheduler.next_job()) else {
                 return false;

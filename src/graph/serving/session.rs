@@ -36,7 +36,7 @@ const BURST: Duration = Duration::from_micros(50);
 /// completed.
 const MAX_TOGETHER: usize = 16;
 
-/// Receives a request that is there, if the task may go on that long.
+/// Receives a request if one is there, and the task has not used up its budget.
 async fn ready<T>(requests: &mut mpsc::Receiver<T>) -> Option<T> {
     poll_fn(|context| match requests.poll_recv(context) {
         Poll::Ready(came) => Poll::Ready(came),
@@ -164,31 +164,31 @@ impl GraphSession {
             if !more && !self.run.is_waiting() && self.run.scheduler.error().is_none() {
                 self.send_marks(answers).await?;
             }
-            // Those that have come together are taken together, each behind the responses of the one before, while steps
-            // are short: asynchronous ones wait for that.
+            // Requests that have come together are taken together, each after the responses of the one before, as long
+            // as steps are short: asynchronous steps do not go on meanwhile.
             let takes = is_open && self.takes();
-            if takes
-                && !more
-                && took < BURST
-                && together < MAX_TOGETHER
-                && let Some(came) = ready(requests).await
-            {
-                self.take(came, &mut read, answers, counts).await?;
-                together += 1;
-                continue;
-            }
-            together = 0;
-            tokio::select! {
-                () = self.run.finished(), if self.run.is_waiting() => {}
-                request = requests.recv(), if takes => match request {
-                    Some(came) => self.take(came, &mut read, answers, counts).await?,
-                    None => {
-                        is_open = false;
-                        self.run.scheduler.close_inputs();
+            let may_be_more = takes && !more && took < BURST && together < MAX_TOGETHER;
+            let mut came = match may_be_more {
+                true => ready(requests).await,
+                false => None,
+            };
+            together = came.as_ref().map_or(0, |_| together + 1);
+            if came.is_none() {
+                tokio::select! {
+                    () = self.run.finished(), if self.run.is_waiting() => {}
+                    request = requests.recv(), if takes => {
+                        if request.is_none() {
+                            is_open = false;
+                            self.run.scheduler.close_inputs();
+                        }
+                        came = request;
                     }
-                },
-                () = answers.closed() => return Err(gone()),
-                () = tokio::task::yield_now(), if more => {}
+                    () = answers.closed() => return Err(gone()),
+                    () = tokio::task::yield_now(), if more => {}
+                }
+            }
+            if let Some(came) = came {
+                self.take(came, &mut read, answers, counts).await?;
             }
         }
         if let Some(failure) = self.run.scheduler.error() {

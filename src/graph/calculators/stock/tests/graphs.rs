@@ -1,6 +1,6 @@
 //! Tests of small graphs: calculators combined by the scheduler.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::{
             timestamp::Timestamp,
         },
         check::{check, plan::GraphPlan},
-        runtime::scheduler::Scheduler,
+        runtime::{run::Run, scheduler::Scheduler},
     },
     tensor::{DataType, Tensor},
 };
@@ -442,4 +442,22 @@ fn what_joins_outputs_waits_for_no_other_set_of_their_node() {
         );
         assert!(graph.end().is_empty());
     }
+}
+
+#[test]
+fn a_step_that_was_looked_for_runs_though_no_time_is_left() {
+    let text = r#"input_stream: "in" output_stream: "out"
+        node { calculator: "PassThroughCalculator" input_stream: "in" output_stream: "out" }"#;
+    let plan = check(text, "graph.pbtxt", all()).expect("it is valid").plan;
+    let env = Env::new(Arc::new(Nothing));
+    let times = [Arc::default()].into();
+    let run = Run::new(&Arc::new(plan), Vec::new(), &Nothing, env, &times, None);
+    let mut run = run.expect("all side packets");
+    assert!(!run.turn(), "it is opened, and has no packet");
+    assert!(!run.has_step());
+    let packet = Packet::new(tensor(3), Timestamp::new(0));
+    run.scheduler.push(0, packet).expect("takes it");
+    assert!(run.has_step() && run.has_step());
+    run.turn_for(Duration::ZERO);
+    assert!(run.scheduler.has_output());
 }
