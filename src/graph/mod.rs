@@ -34,5 +34,5 @@ pub use serving::{
     definition::{GraphDefinition, LoadError, examine},
     fingerprint::{Fingerprint, Written},
     live::{Graph, GraphLimits},
-    session::GraphResponse,
+    session::{GraphResponse, GraphSession},
 };

@@ -1,30 +1,24 @@
-//! Graph with what it uses.
+//! Graph in its file, with what it uses.
 
 use std::path::Path;
 
 use ovms::{
-    client::{ModelMetadata, TensorMetadata},
     config::{Defaults, FileConfig, GraphConfig, ModelEntry},
-    engine::Servable,
-    graph::{GraphDefinition, GraphPlan, GraphPort},
-    tensor::PartialShape,
+    graph::{GraphDefinition, GraphPlan},
 };
 
 use crate::{
     error::Failure,
     graph::{
-        note_waived, show,
+        show,
         source::{self, AdjacentConfig},
     },
-    local::{self, LocalServable},
+    local::{self, LocalBackend},
     ui,
 };
 
-/// Datatype of inputs and outputs in the metadata of graphs.
-const NO_TYPE: &str = "INVALID";
-
 /// Graph that is ready to run.
-pub(super) type LocalGraph = LocalServable<GraphDefinition>;
+pub(super) type LocalGraph = LocalBackend<GraphDefinition>;
 
 /// Finds a graph, with its parts of the configuration file, and opens the runtime if it is needed.
 pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfig), Failure> {
@@ -57,35 +51,9 @@ pub(super) fn read(path: &Path, name: Option<&str>) -> Result<(String, FileConfi
     Ok((graph.name, config))
 }
 
-/// Loads models, pipelines and the graph.
-pub(super) async fn load(name: String, config: FileConfig) -> Result<LocalGraph, Failure> {
-    let definition = |servable| match servable {
-        Servable::Graph(graph) => graph.definition().ok(),
-        _ => None,
-    };
-    let loaded = LocalServable::load("graph", name, config, definition).await?;
-    note_waived(loaded.definition.waived_timeout());
-    Ok(loaded)
-}
-
 impl LocalGraph {
     pub(super) fn plan(&self) -> &GraphPlan {
         self.definition.plan()
-    }
-
-    /// Describes inputs and outputs as servers do.
-    pub(super) fn metadata(&self) -> ModelMetadata {
-        let tensor = |port: &GraphPort| TensorMetadata {
-            name: port.port.name.clone(),
-            datatype: NO_TYPE.to_owned(),
-            shape: PartialShape(Vec::new()),
-        };
-        ModelMetadata {
-            name: self.name.clone(),
-            inputs: self.plan().inputs.iter().map(tensor).collect(),
-            outputs: self.plan().outputs.iter().map(tensor).collect(),
-            ..ModelMetadata::default()
-        }
     }
 }
 

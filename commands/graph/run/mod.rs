@@ -15,7 +15,7 @@ use std::{
 use ovms::{
     client::Request,
     custom_node,
-    graph::{Env, GENERATOR_NODE, GraphObserver, GraphPlan, GraphResponse, GraphSource},
+    graph::{GENERATOR_NODE, GraphObserver, GraphPlan, GraphResponse, GraphSource},
     metrics::GraphCall,
     python,
     request::{InferRequest, Parameter},
@@ -157,7 +157,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
             let loaded = tokio::select! {
-                loaded = load::load(name, config) => match loaded {
+                loaded = LocalGraph::load(name, config) => match loaded {
                     Ok(loaded) => loaded,
                     Err(_) if timeout(HEARD, stops.next()).await.is_ok() => {
                         return Err(stops.ended(None));
@@ -230,9 +230,8 @@ async fn all(
     };
     let times = Arc::new(Times::new(loaded.plan()));
     let watch: Arc<dyn GraphObserver> = Arc::clone(&times) as _;
-    let env = Env::new(loaded.engine.sessions(local::ORIGIN));
     let begun = Instant::now();
-    let session = loaded.definition.open(&first.parameters, env, Some(watch));
+    let session = loaded.open(&first, watch);
     let session = session.map_err(|error| failed(loaded, error.message()))?;
     let inputs = loaded.plan().inputs.iter();
     let mut left_out: Vec<&str> = inputs.map(|input| input.port.name.as_str()).collect();
@@ -242,7 +241,7 @@ async fn all(
         let mut next = Some(first);
         while let Some(request) = next {
             left_out.retain(|name| !request.inputs.iter().any(|(given, _)| given == name));
-            let request = local::request(&request.inputs, request.parameters);
+            let request = local::converted(&request.inputs, request.parameters);
             // The graph may have ended before its requests.
             if send.send(Some(request)).await.is_err() {
                 break;
@@ -357,7 +356,8 @@ fn returned(error: &str, plan: &GraphPlan) -> Option<String> {
 fn no_inputs(loaded: &LocalGraph) -> Failure {
     let inputs = loaded.plan().inputs.iter();
     let names: Vec<String> = inputs.map(|it| format!("`{}`", it.port.name)).collect();
-    Failure::usage(format!("found no inputs for graph `{}`", loaded.name))
+    loaded
+        .no_inputs()
         .detail(format!("it takes {}", names.join(", ")))
         .hint("give each with `-i NAME:DTYPE=VALUE`, or requests in lines with `--requests FILE`")
 }

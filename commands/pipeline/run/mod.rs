@@ -12,18 +12,16 @@ use std::{
 };
 
 use ovms::{
-    client::{ClientResponse, ModelMetadata, TensorMetadata},
+    client::{ClientResponse, Request},
     config::{self, FileConfig, NodeKind, PipelineConfig},
     custom_node,
-    engine::{Servable, reload::ReloadError},
+    engine::reload::ReloadError,
     error::chain,
-    model::Loaded,
     pipeline::{
         DecodingTrace, NodeTrace, PipelineDefinition, PipelinePlan, Trace, critical_path,
         python::is_handler, survey,
     },
-    servable::TensorInfo,
-    tensor::{DataType, TensorMap},
+    tensor::TensorMap,
 };
 
 use self::{
@@ -34,9 +32,9 @@ use super::{config_of, facts::ConfigurationFacts, refused, unknown};
 use crate::{
     completions::names,
     error::{Failure, FailureKind, unless_unread},
-    graph::{self, source::add_models_of_graphs},
+    graph::{environment, source::add_models_of_graphs},
     infer::{self, ImageArgs, InputArgs, RankingArgs},
-    local::{self, LocalServable},
+    local::{self, LocalBackend, percentile},
     serve::hints,
     stdout_guard::StdoutGuard,
     ui::{self, Look},
@@ -131,58 +129,50 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = load(&name, config).await?;
-        let metadata = loaded.metadata();
-        let ranking = ranking.map(|ranking| {
-            ResponseRanking::new(
-                ranking,
-                args.output_name.as_ref(),
-                &loaded,
-                loaded.metadata(),
-            )
-        });
-        let ranking = ranking.transpose()?;
-        if inputs.is_empty() && !metadata.inputs.is_empty() {
-            return Err(no_inputs(&name, &metadata));
-        }
-        let tensors = inputs
-            .tensors(&metadata)
-            .map_err(|error| infer::input_failure(error, None))?;
-        let images = inputs.image_files_by_input(&metadata);
-        let measured = measure(&loaded, &tensors, &images, (args.warmup, args.repeat)).await;
-        let shown = measured.and_then(|mut measured| {
+        let loaded = LocalPipeline::load(name, config).await?;
+        let shown = async {
+            let metadata = loaded.metadata();
+            let asked = args.output_name.as_ref();
+            let ranking = ranking.map(|ranking| ResponseRanking::new(ranking, asked, &loaded));
+            let ranking = ranking.transpose()?;
+            if inputs.is_empty() && !metadata.inputs.is_empty() {
+                ui::note(infer::explanation(&metadata, Look::of_stderr()).trim_end());
+                ui::note("");
+                return Err(loaded.no_inputs().hint(NO_INPUTS));
+            }
+            let tensors = inputs
+                .tensors(&metadata)
+                .map_err(|error| infer::input_failure(error, None))?;
+            let images = inputs.image_files_by_input(&metadata);
+            let rounds = (args.warmup, args.repeat);
+            let mut measured = measure(&loaded, &tensors, &images, rounds).await;
             measured.files = inputs.image_files(&metadata);
-            let text = {
-                let answer = ClientResponse {
-                    model_name: name.clone(),
-                    model_version: String::new(),
-                    id: String::new(),
-                    outputs: measured.last.outputs.clone(),
-                    opaque: Vec::new(),
-                };
-                let ranked = ranking.as_ref();
-                let ranked = ranked.map(|ranking| ranking.of(&answer, &measured.files));
-                let ranked = ranked.transpose()?.flatten();
-                if let Some(note) = ranked.as_ref().and_then(RankedResponse::note) {
-                    ui::note(&note);
-                }
-                match args.output.is_json() {
-                    true => format!("{}\n", output::as_json(&loaded, &measured, ranked.as_ref())),
-                    false => report::text(&loaded, &measured, ranked.as_ref(), args.all, look),
-                }
+            let ranked = ranking.as_ref().zip(measured.last.response.as_ref());
+            let ranked = ranked.map(|(ranking, response)| ranking.of(response, &measured.files));
+            let ranked = ranked.transpose()?.flatten();
+            if let Some(note) = ranked.as_ref().and_then(RankedResponse::note) {
+                ui::note(&note);
+            }
+            let text = match args.output.is_json() {
+                true => format!("{}\n", output::as_json(&loaded, &measured, ranked.as_ref())),
+                false => report::text(&loaded, &measured, ranked.as_ref(), args.all, look),
             };
             unless_unread(stdout.print(&text))?;
             if let Some(folder) = &args.save_intermediate {
                 output::save_all(folder, &loaded, &tensors, &measured)?;
             }
-            match measured.error {
+            match &measured.error {
                 Some(error) => {
                     let failure = Failure::failed("the run failed").detail(error);
-                    Err(measured.file.into_iter().fold(failure, Failure::detail))
+                    Err(measured
+                        .file
+                        .iter()
+                        .fold(failure, |it, file| it.detail(file)))
                 }
                 None => Ok(()),
             }
-        });
+        }
+        .await;
         loaded.close(None).await;
         shown
     });
@@ -191,26 +181,19 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     result
 }
 
-/// Returns the failure with the inputs of a pipeline if none were given.
-fn no_inputs(name: &str, metadata: &ModelMetadata) -> Failure {
-    ui::note(infer::explanation(metadata, Look::of_stderr()).trim_end());
-    ui::note("");
-    Failure::usage(format!("found no inputs for pipeline `{name}`"))
-        .hint("give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`")
-}
-
-/// Name of the datatype of a tensor that no node decides.
-const OPEN_TYPE: &str = "UNDEFINED";
+/// Next step for a request without inputs.
+const NO_INPUTS: &str =
+    "give each with `-i NAME=VALUE`, or fill every input with `--zeros` or `--random`";
 
 /// Pipeline that is ready to run.
-type LocalPipeline = LocalServable<PipelineDefinition>;
+type LocalPipeline = LocalBackend<PipelineDefinition>;
 
 /// Reads a pipeline's parts of a configuration file, and opens the runtime. Without a name it is the one of the
 /// file.
 fn read(
     path: &Path,
     name: Option<String>,
-    environment: Option<PathBuf>,
+    packages: Option<PathBuf>,
 ) -> Result<(String, FileConfig), Failure> {
     let defaults = local::defaults();
     let mut config =
@@ -232,7 +215,7 @@ fn read(
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();
     if libraries.any(|library| is_handler(&library.base_path)) {
-        graph::environment(environment, false);
+        environment(packages, false);
     }
     Ok((name, config))
 }
@@ -254,42 +237,9 @@ fn only(path: &Path, config: &FileConfig) -> Result<String, Failure> {
     }
 }
 
-/// Loads models and custom nodes.
-async fn load(name: &str, config: FileConfig) -> Result<LocalPipeline, Failure> {
-    let definition = |servable| match servable {
-        Servable::Pipeline(pipeline) => pipeline.definition().ok(),
-        _ => None,
-    };
-    let loaded = LocalServable::load("pipeline", name.to_owned(), config, definition).await?;
-    graph::note_waived(loaded.definition.waived_timeout());
-    Ok(loaded)
-}
-
 impl LocalPipeline {
     fn plan(&self) -> &PipelinePlan {
         &self.definition.plan
-    }
-
-    /// Describes inputs and outputs as servers do.
-    fn metadata(&self) -> ModelMetadata {
-        let info = &self.definition.plan.info;
-        let tensors = |all: &[TensorInfo]| {
-            let tensor = |tensor: &TensorInfo| TensorMetadata {
-                name: tensor.name.clone(),
-                datatype: tensor
-                    .decided()
-                    .map_or(OPEN_TYPE, DataType::kserve)
-                    .to_owned(),
-                shape: tensor.shape.clone(),
-            };
-            all.iter().map(tensor).collect()
-        };
-        ModelMetadata {
-            name: self.name.clone(),
-            inputs: tensors(&info.inputs),
-            outputs: tensors(&info.outputs),
-            ..ModelMetadata::default()
-        }
     }
 
     /// Returns the labels of the model that an output of the pipeline comes from, if there are any.
@@ -300,11 +250,6 @@ impl LocalPipeline {
         let labels = model.as_ref().and_then(|model| model.labels.as_deref());
         let labels = labels.into_iter().flat_map(str::lines);
         labels.map(str::to_owned).collect()
-    }
-
-    fn model(&self, name: &str, version: Option<i64>) -> Option<Arc<Loaded>> {
-        let version = self.engine.model(name).ok()?.version(version).ok()?;
-        version.loaded().ok()
     }
 }
 
@@ -361,9 +306,7 @@ struct Measured {
 impl Measured {
     /// Returns the duration that some percent of the requests did not exceed.
     fn percentile(&self, percent: usize) -> Duration {
-        let mut totals = self.totals.clone();
-        totals.sort_unstable();
-        totals[(totals.len() - 1) * percent / 100]
+        percentile(&self.totals, percent)
     }
 }
 
@@ -387,7 +330,16 @@ struct Last {
     decoding: Option<DecodingTrace>,
     /// Cores that this process kept busy meanwhile, unless it failed in an earlier round.
     usage: Option<CoreUsage>,
-    outputs: TensorMap,
+    /// Response, unless it failed.
+    response: Option<ClientResponse>,
+}
+
+impl Last {
+    /// Returns the outputs; none if it failed.
+    fn outputs(&self) -> &TensorMap {
+        static NONE: TensorMap = TensorMap::new();
+        self.response.as_ref().map_or(&NONE, |it| &it.outputs)
+    }
 }
 
 /// Runs a pipeline a number of times in sequence, or until it fails; the first runs are not measured. `images` has the
@@ -397,8 +349,11 @@ async fn measure(
     tensors: &TensorMap,
     images: &[(String, Vec<String>)],
     (warmup, repeat): (u32, u32),
-) -> Result<Measured, Failure> {
-    let request = local::request(tensors, Vec::new());
+) -> Measured {
+    let request = Request {
+        inputs: tensors.clone(),
+        ..Request::default()
+    };
     let trace = Arc::new(Trace::default());
     let mut totals = Vec::new();
     let mut nodes = vec![NodeTimes::default(); loaded.plan().nodes.len()];
@@ -407,12 +362,10 @@ async fn measure(
     let (mut error, mut file) = (None, None);
     let rounds = warmup.saturating_add(repeat);
     for round in 0..rounds {
-        let target = loaded.engine.find(&loaded.name, None, local::ORIGIN).await;
-        let target = target.map_err(failed)?.traced(trace.clone());
         // Only the last one is shown with its waits.
         let watch = (round + 1 == rounds).then(CoreWatch::begin);
         let begun = Instant::now();
-        let answer = target.infer(request.clone()).await;
+        let answer = loaded.infer(&request, &trace).await;
         let took = begun.elapsed();
         let usage = watch.map(CoreWatch::end);
         let (runs, decoding) = (trace.take(), trace.take_decoding());
@@ -435,7 +388,7 @@ async fn measure(
             decoding,
             usage,
             runs,
-            outputs: answer.map(|answer| answer.outputs).unwrap_or_default(),
+            response: answer.ok(),
         });
         if error.is_some() {
             break;
@@ -443,7 +396,7 @@ async fn measure(
     }
     let mut last = last.expect("it ran at least once");
     last.path = critical_path(loaded.plan(), &last.runs);
-    Ok(Measured {
+    Measured {
         totals,
         nodes,
         decoded,
@@ -451,11 +404,7 @@ async fn measure(
         error,
         file,
         files: Vec::new(),
-    })
-}
-
-fn failed(error: ovms::error::Error) -> Failure {
-    Failure::failed("the run failed").detail(reported(&error))
+    }
 }
 
 /// Writes an error with its cause, unless it says that already.
@@ -476,11 +425,4 @@ fn reported(error: &ovms::error::Error) -> String {
     } else {
         chain(error)
     }
-}
-
-/// Returns the median of some times, which must not be empty.
-fn median(times: &[Duration]) -> Duration {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    sorted[sorted.len() / 2]
 }

@@ -10,8 +10,12 @@ use ovms::{
 };
 use serde_json::{Value, json};
 
-use super::{LocalPipeline, Measured, RankedResponse, median, report::inner};
-use crate::{error::Failure, local::microseconds, ui};
+use super::{LocalPipeline, Measured, RankedResponse, report::inner};
+use crate::{
+    error::Failure,
+    local::{median, microseconds, ratio},
+    ui,
+};
 
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn save_all(
@@ -40,7 +44,7 @@ pub(super) fn save_all(
             tensors.push((name, tensor.clone()));
         }
     }
-    for (name, tensor) in &measured.last.outputs {
+    for (name, tensor) in measured.last.outputs() {
         tensors.push((format!("response.{name}"), tensor.clone()));
     }
     let saved = save_tensors(&tensors, folder)
@@ -116,7 +120,7 @@ pub(super) fn as_json(
         step(run.node, &run.session, run.waited(), run.took())
     });
     let at = |share: usize| microseconds(measured.percentile(share));
-    let outputs = last.outputs.iter().map(|(name, it)| (name.as_str(), it));
+    let outputs = last.outputs().iter().map(|(name, it)| (name.as_str(), it));
     let mut report = json!({
         "pipeline": loaded.name,
         "error": measured.error,
@@ -163,9 +167,4 @@ fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
         })
     };
     all.map(tensor).collect()
-}
-
-fn ratio(part: Duration, whole: Duration) -> Option<f64> {
-    let ratio = part.as_secs_f64() / whole.as_secs_f64();
-    ratio.is_finite().then_some((ratio * 1e4).round() / 1e4)
 }

@@ -38,8 +38,8 @@ impl ResponseRanking {
         ranking: Ranking,
         asked: Option<&String>,
         loaded: &LocalPipeline,
-        mut metadata: ModelMetadata,
     ) -> Result<Self, Failure> {
+        let mut metadata = loaded.metadata();
         let asked: Vec<String> = asked.cloned().into_iter().collect();
         let output = match asked.is_empty() && may_be_detections(&metadata.outputs) {
             true => None,
@@ -59,7 +59,7 @@ impl ResponseRanking {
         })
     }
 
-    /// Ranks a response; `None` if there is none, since the request has failed.
+    /// Ranks a response; `None` if it has no outputs.
     pub(super) fn of<'a>(
         &'a self,
         answer: &'a ClientResponse,

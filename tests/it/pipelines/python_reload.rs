@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Server, eventually,
+    Server, cli, eventually,
     graphs::reload,
     grpc::Grpc,
     pipelines::{Config, custom, dl, infer, lines, status, ten, wait_lines},
@@ -27,6 +27,32 @@ fn config() -> Config {
 fn scale(name: &str, by: &str, inputs: &str, outputs: &str) -> Value {
     let params = json!({"do": "scale", "by": by});
     custom(name, "py", &params, inputs, outputs)
+}
+
+#[test]
+fn a_dry_run_without_inputs_finalizes_its_nodes() {
+    let mut config = config();
+    let nodes = [scale("n", "2", "in=request.x", "out=o")];
+    config.pipeline("p", "x", &nodes, "y=n.o");
+    let path = config.write();
+    let log = config.beside("log");
+    for (inputs, code) in [
+        (&[][..], 64),
+        (&["--zeros"], 64),
+        (&["-i", "x:FP32=[1]"], 0),
+    ] {
+        let mut command = cli::command();
+        let run = cli::run(command.args(["pipeline", "run"]).arg(&path).args(inputs));
+        assert_eq!(run.code, Some(code), "{inputs:?}: {}", run.stderr);
+        assert_eq!(
+            lines(&log, "initialize").len(),
+            1,
+            "{inputs:?}: {}",
+            run.stderr
+        );
+        assert_eq!(lines(&log, "finalize").len(), 1, "{inputs:?}");
+        fs::remove_file(&log).unwrap();
+    }
 }
 
 /// Stops the server, so that its handlers end.

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use ovms::{config::NodeKind, pipeline::PipelinePlan};
 
-use super::{LocalPipeline, Measured, RankedResponse, median};
+use super::{LocalPipeline, Measured, RankedResponse};
 use crate::{
     infer,
+    local::{median, share, time},
     ui::{self, Look, NOTHING, Table, counted, visible},
 };
 
@@ -40,7 +41,7 @@ pub(super) fn text(
         match ranked {
             Some(ranked) => ranked.table().draw(look),
             None => {
-                let outputs = &measured.last.outputs;
+                let outputs = measured.last.outputs();
                 let rows = infer::rows_of_batch(outputs, &measured.files);
                 infer::outputs_table(outputs).draw(look) + &rows
             }
@@ -182,51 +183,5 @@ fn levels(plan: &PipelinePlan, id: usize) -> String {
     match levels.is_empty() {
         true => NOTHING.to_owned(),
         false => levels.join(" › "),
-    }
-}
-
-/// Writes a time with three digits.
-fn time(time: Duration) -> String {
-    let (value, unit) = match time.as_secs_f64() * 1e6 {
-        microseconds if microseconds < 1e3 => (microseconds, "µs"),
-        microseconds if microseconds < 1e6 => (microseconds / 1e3, "ms"),
-        microseconds => (microseconds / 1e6, "s"),
-    };
-    let decimals = match value {
-        value if value < 10.0 => 2,
-        value if value < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-fn share(part: Duration, whole: Duration) -> String {
-    if whole.is_zero() {
-        return NOTHING.to_owned();
-    }
-    format!("{:.0} %", 100.0 * part.as_secs_f64() / whole.as_secs_f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::{share, time};
-
-    #[test]
-    fn times_have_three_digits() {
-        let reported = [0, 1_234, 12_345, 123_456, 1_234_567, 12_345_678_901]
-            .map(|nanoseconds| time(Duration::from_nanos(nanoseconds)));
-        assert_eq!(
-            reported,
-            [
-                "0.00 µs", "1.23 µs", "12.3 µs", "123 µs", "1.23 ms", "12.3 s"
-            ]
-        );
-        assert_eq!(
-            share(Duration::from_secs(1), Duration::from_secs(3)),
-            "33 %"
-        );
-        assert_eq!(share(Duration::ZERO, Duration::ZERO), "-");
     }
 }

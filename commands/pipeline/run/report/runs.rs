@@ -6,9 +6,10 @@ use std::fmt::Write;
 use ovms::{client::output::Summary, pipeline::NodeTrace};
 use unicode_width::UnicodeWidthStr;
 
-use super::{inner, session, share, time};
+use super::{inner, session};
 use crate::{
     infer::described,
+    local::{share, time},
     pipeline::run::{LocalPipeline, Measured},
     ui::{self, Look, NOTHING, Table, visible},
 };

@@ -8,8 +8,9 @@ use ovms::{
     pipeline::{NodeTrace, PipelinePlan},
 };
 
-use super::{LocalPipeline, time};
+use super::LocalPipeline;
 use crate::{
+    local::time,
     pipeline::run::{Last, usage::CoreUsage},
     ui::{counted, visible},
 };

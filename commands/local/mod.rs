@@ -1,27 +1,40 @@
-//! Engine in this process with one pipeline or graph, loaded as a server loads it: the target of dry
-//! runs.
+//! Backend of the client in this process: an engine with one pipeline or graph, loaded as a server loads it.
+//!
+//! A [`LocalBackend`] has what the client has of a server: metadata, one response to a [`Request`]
+//! ([`infer`](LocalBackend::infer)), and a stream of them ([`open`](LocalBackend::open)). Beside that it reports the
+//! times of nodes, which is what dry runs are for.
+
+mod definition;
+mod times;
 
 use std::{sync::Arc, time::Duration};
 
 use ovms::{
+    client::{ClientResponse, ModelMetadata, Request},
     config::{Defaults, FileConfig, Flags},
     engine::{
-        Engine, Servable,
+        Engine,
         reload::{ReloadError, Reloader},
     },
-    error::chain,
-    model::{Status, VersionErrorCode, VersionState},
+    error::{Result, chain},
+    graph::{Env, GraphDefinition, GraphObserver, GraphSession},
+    model::{Loaded, Status, VersionErrorCode, VersionState},
     openvino::runtime,
+    pipeline::{PipelineDefinition, Trace},
     request::{
         ApiFamily, Data, Declared, InferRequest, InputTensor, Interface, Parameters, RequestOrigin,
     },
     tensor::TensorMap,
 };
 
-use crate::{error::Failure, places, setup, ui};
+pub(crate) use self::{
+    definition::LocalDefinition,
+    times::{median, microseconds, percentile, ratio, share, time},
+};
+use crate::{error::Failure, graph, places, setup, ui};
 
 /// Origin of requests from this process; it is not shown.
-pub(crate) const ORIGIN: RequestOrigin = RequestOrigin {
+const ORIGIN: RequestOrigin = RequestOrigin {
     api: ApiFamily::KServe,
     interface: Interface::Grpc,
 };
@@ -30,10 +43,10 @@ pub(crate) const ORIGIN: RequestOrigin = RequestOrigin {
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Pipeline or graph that is ready to run.
-pub(crate) struct LocalServable<D> {
+pub(crate) struct LocalBackend<D> {
     pub(crate) name: String,
-    pub(crate) engine: Arc<Engine>,
     pub(crate) definition: Arc<D>,
+    engine: Arc<Engine>,
 }
 
 /// Returns the limits of a server with default flags.
@@ -54,15 +67,9 @@ pub(crate) fn open_runtime() -> Result<(), Failure> {
     opened.map(drop).map_err(|error| setup::explain(&error))
 }
 
-impl<D> LocalServable<D> {
-    /// Loads a configuration, with a bar on a terminal, and finds the `kind` of a name: pipeline or
-    /// graph, as the subcommand that checks it is called.
-    pub(crate) async fn load(
-        kind: &str,
-        name: String,
-        config: FileConfig,
-        definition: impl Fn(Servable) -> Option<Arc<D>>,
-    ) -> Result<Self, Failure> {
+impl<D: LocalDefinition> LocalBackend<D> {
+    /// Loads a configuration, with a bar on a terminal, and finds the pipeline or graph of a name.
+    pub(crate) async fn load(name: String, config: FileConfig) -> Result<Self, Failure> {
         let models = config.models.len();
         let engine = Engine::new(Duration::ZERO, 1);
         let mut reloader = Reloader::given(engine.clone(), config, &defaults());
@@ -77,19 +84,36 @@ impl<D> LocalServable<D> {
                 }
             }
         };
-        let Some(definition) = engine.servable(&name).ok().and_then(definition) else {
+        let Some(definition) = engine.servable(&name).ok().and_then(D::of) else {
             close(&engine, CLOSE_LIMIT).await;
-            return Err(refused(kind, &name, &errors));
+            return Err(refused(D::KIND, &name, &errors));
         };
         // A model that a graph lacks fails when its session is opened; this says why.
         for error in errors {
             ui::warn(&format!("warning: {}", chain(&error)));
         }
+        graph::note_waived(definition.waived_timeout());
         Ok(Self {
             name,
-            engine,
             definition,
+            engine,
         })
+    }
+
+    /// Describes inputs and outputs as servers do.
+    pub(crate) fn metadata(&self) -> ModelMetadata {
+        ModelMetadata {
+            name: self.name.clone(),
+            inputs: self.definition.inputs(),
+            outputs: self.definition.outputs(),
+            ..ModelMetadata::default()
+        }
+    }
+
+    /// Returns the failure of a run without inputs.
+    pub(crate) fn no_inputs(&self) -> Failure {
+        let (kind, name) = (D::KIND, &self.name);
+        Failure::usage(format!("found no inputs for {kind} `{name}`"))
     }
 
     /// Waits for custom nodes and handlers to finish, within a limit or 10 s.
@@ -99,8 +123,54 @@ impl<D> LocalServable<D> {
     }
 }
 
-/// Creates a request of tensors.
-pub(crate) fn request(tensors: &TensorMap, parameters: Parameters) -> InferRequest {
+impl LocalBackend<PipelineDefinition> {
+    /// Answers a request, and traces its runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the server answers.
+    pub(crate) async fn infer(
+        &self,
+        request: &Request,
+        trace: &Arc<Trace>,
+    ) -> Result<ClientResponse> {
+        let target = self.engine.find(&self.name, None, ORIGIN).await?;
+        let target = target.traced(Arc::clone(trace));
+        let response = target.infer(converted(&request.inputs, request.parameters.clone()));
+        Ok(ClientResponse {
+            model_name: self.name.clone(),
+            model_version: String::new(),
+            id: request.id.clone(),
+            outputs: response.await?.outputs,
+            opaque: Vec::new(),
+        })
+    }
+
+    /// Returns a model that the pipeline uses, if it is loaded.
+    pub(crate) fn model(&self, name: &str, version: Option<i64>) -> Option<Arc<Loaded>> {
+        let version = self.engine.model(name).ok()?.version(version).ok()?;
+        version.loaded().ok()
+    }
+}
+
+impl LocalBackend<GraphDefinition> {
+    /// Opens a stream for the parameters of its first request; the observer gets the times of the nodes.
+    ///
+    /// # Errors
+    ///
+    /// Fails as the server answers.
+    pub(crate) fn open(
+        &self,
+        first: &Request,
+        observer: Arc<dyn GraphObserver>,
+    ) -> Result<GraphSession> {
+        let env = Env::new(self.engine.sessions(ORIGIN));
+        self.definition.open(&first.parameters, env, Some(observer))
+    }
+}
+
+/// Converts a request to the form that the engine takes.
+pub(crate) fn converted(tensors: &TensorMap, parameters: Parameters) -> InferRequest {
     let inputs = tensors.iter().map(|(name, tensor)| InputTensor {
         name: name.to_owned(),
         datatype: Declared::Known(tensor.dtype()),
@@ -113,11 +183,6 @@ pub(crate) fn request(tensors: &TensorMap, parameters: Parameters) -> InferReque
         parameters,
         ..InferRequest::default()
     }
-}
-
-/// Converts to microseconds; nanoseconds are the resolution of the clock.
-pub(crate) fn microseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e9).round() / 1e3
 }
 
 /// Waits for everything that is loaded to finish, and abandons the rest at the limit.
