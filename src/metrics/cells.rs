@@ -87,12 +87,9 @@ pub(super) struct Shard {
     /// Nanoseconds of runs for nodes of pipelines.
     pub(super) nodes_ns: AtomicU64,
     pub(super) fail_ns: AtomicU64,
-    /// Runs in the runtime, and the nanoseconds of their stages.
-    pub(super) runs: AtomicU64,
-    pub(super) prepare_ns: AtomicU64,
+    /// Runs in the runtime of requests of one row alone, and of all others: of several rows, or in a batch.
+    pub(super) stages: [Stages; 2],
     pub(super) wait_ns: AtomicU64,
-    pub(super) run_ns: AtomicU64,
-    pub(super) finish_ns: AtomicU64,
     /// The end of the last inference in milliseconds since 1970.
     pub(super) last_ms: AtomicU64,
     /// Rises on one thread and falls on another: only the sum of all shards means anything.
@@ -104,7 +101,21 @@ pub(super) struct Shard {
     pub(super) wait: Buckets,
 }
 
+/// Runs, and the nanoseconds of their stages.
+#[derive(Debug, Default)]
+pub(super) struct Stages {
+    pub(super) runs: AtomicU64,
+    pub(super) prepare_ns: AtomicU64,
+    pub(super) run_ns: AtomicU64,
+    pub(super) finish_ns: AtomicU64,
+}
+
 impl Shard {
+    /// Returns the stages of a run of so many rows, in a batch of so many; 0 for none.
+    pub(super) fn stages(&self, rows: usize, batch: usize) -> &Stages {
+        &self.stages[usize::from(rows > 1 || batch > 0)]
+    }
+
     /// Counts the rows of a request that succeeded.
     pub(super) fn count_rows(&self, rows: usize) {
         if rows > 1 {
@@ -129,6 +140,11 @@ impl Cells {
     pub(super) fn sum(&self, count: impl Fn(&Shard) -> &AtomicU64) -> u64 {
         let counts = self.0.iter().map(|shard| count(shard).load(Relaxed));
         counts.fold(0, u64::wrapping_add)
+    }
+
+    /// Adds up a count of runs: of requests of one row alone, and of all others.
+    pub(super) fn sums(&self, count: impl Fn(&Stages) -> &AtomicU64) -> [u64; 2] {
+        [0, 1].map(|side| self.sum(|shard| count(&shard.stages[side])))
     }
 
     /// Finds the largest.

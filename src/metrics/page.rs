@@ -15,7 +15,7 @@ use std::{
 use strum::VariantArray as _;
 
 use super::{
-    cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Shard},
+    cells::{ALL_ORIGINS, BOUNDS, BUCKETS, Buckets, Cells, Shard},
     exemplars::Exemplar,
     families::{Families, Family, SampleKind},
     graphs::{Method, WAYS, WayCounts},
@@ -138,11 +138,11 @@ pub(super) fn write(
             page.sample(family, "", labels, of(reporter));
         });
     };
-    type Times = fn(&Shard) -> (&AtomicU64, &Buckets);
+    type Times = (fn(&Cells) -> u64, fn(&Shard) -> &Buckets);
     let times = |page: &mut Page, family: Family, of: Times| {
         each(page, family, models, |page, labels, reporter| {
-            let nanoseconds = reporter.cells.sum(|shard| of(shard).0);
-            let buckets = reporter.cells.buckets(|shard| of(shard).1);
+            let nanoseconds = of.0(&reporter.cells);
+            let buckets = reporter.cells.buckets(of.1);
             page.histogram(family, labels, &buckets, nanoseconds);
         });
     };
@@ -159,8 +159,10 @@ pub(super) fn write(
             page.line(format_args!("{} {level}", family.name()));
         });
     }
-    times(page, F::InferenceTime, |it| (&it.run_ns, &it.run));
-    times(page, F::WaitTime, |it| (&it.wait_ns, &it.wait));
+    let run: Times = (|it| it.sums(|it| &it.run_ns).iter().sum(), |it| &it.run);
+    times(page, F::InferenceTime, run);
+    let wait: Times = (|it| it.sum(|it| &it.wait_ns), |it| &it.wait);
+    times(page, F::WaitTime, wait);
     each(page, F::BatchSize, models, |page, labels, reporter| {
         if let Some(executions) = reporter.batches.shown().then(|| reporter.executions()) {
             page.batches(labels, &executions);

@@ -228,7 +228,8 @@ impl Reporter {
     /// Returns counts and times so far.
     pub fn statistics(&self) -> Statistics {
         let cells = &self.cells;
-        let runs = cells.sum(|shard| &shard.runs);
+        let sum = |[alone, others]: [u64; 2]| alone + others;
+        let runs = sum(cells.sums(|it| &it.runs));
         let stage = |ns| Stage { count: runs, ns };
         // A stream is one request.
         let streams = |well: bool| {
@@ -251,9 +252,9 @@ impl Reporter {
                 ns: cells.sum(|shard| &shard.fail_ns) + broken.ns,
             },
             wait: stage(cells.sum(|shard| &shard.wait_ns)),
-            prepare: stage(cells.sum(|shard| &shard.prepare_ns)),
-            run: stage(cells.sum(|shard| &shard.run_ns)),
-            finish: stage(cells.sum(|shard| &shard.finish_ns)),
+            prepare: stage(sum(cells.sums(|it| &it.prepare_ns))),
+            run: stage(sum(cells.sums(|it| &it.run_ns))),
+            finish: stage(sum(cells.sums(|it| &it.finish_ns))),
             rows: self.of_origins(|shard, origin| &shard.success[origin])
                 + cells.sum(|shard| &shard.more_rows)
                 + streamed.count,
@@ -264,7 +265,16 @@ impl Reporter {
     /// Returns the executions so far, by the size of their batches. Requests that ran in one are one
     /// execution.
     pub fn executions(&self) -> Vec<Executions> {
-        self.batches.executions(&self.statistics())
+        let [count, _] = self.cells.sums(|it| &it.runs);
+        let stage = |[ns, _]: [u64; 2]| Stage { count, ns };
+        let alone = Executions {
+            rows: 1,
+            all_rows: count,
+            prepare: stage(self.cells.sums(|it| &it.prepare_ns)),
+            run: stage(self.cells.sums(|it| &it.run_ns)),
+            finish: stage(self.cells.sums(|it| &it.finish_ns)),
+        };
+        self.batches.executions(alone)
     }
 
     /// Records that requests of the version may run in batches.
@@ -320,15 +330,15 @@ impl Reporter {
     /// Counts a run that the runtime did.
     pub(crate) fn ran(&self, times: &Times) {
         let shard = self.cells.own();
-        shard.runs.fetch_add(1, Relaxed);
-        cells::add(&shard.prepare_ns, times.prepared);
+        let stages = shard.stages(times.rows, times.batch);
+        stages.runs.fetch_add(1, Relaxed);
+        cells::add(&stages.prepare_ns, times.prepared);
         cells::add(&shard.wait_ns, times.waited);
         let took = times.ended.saturating_duration_since(times.started);
-        cells::add(&shard.run_ns, took);
+        cells::add(&stages.run_ns, took);
         if times.batch == 0 && times.rows > 1 {
             self.batches.ran(&BatchRun {
                 rows: times.rows,
-                requests: 1,
                 prepared: times.prepared,
                 took,
             });
@@ -639,10 +649,9 @@ impl RequestRecord {
         shard.success[place].fetch_add(1, Relaxed);
         cells::add(&shard.success_ns[place], took);
         let finished = now.saturating_duration_since(end.at);
-        cells::add(&shard.finish_ns, finished);
+        cells::add(&shard.stages(end.rows, end.batch).finish_ns, finished);
         shard.count_rows(end.rows);
         let size = if end.batch > 0 { end.batch } else { end.rows };
-        // Requests of a row that were alone are what is left of all.
         if end.batch > 0 || end.rows > 1 {
             self.reporter.batches.finished(size, finished);
         }

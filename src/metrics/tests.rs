@@ -50,6 +50,34 @@ fn answer(reporter: &Arc<Reporter>, origin: RequestOrigin, waited: u64, took: u6
     call.answered(ended);
 }
 
+#[test]
+fn a_request_of_a_batch_is_at_no_time_one_alone() {
+    let metrics = metrics(&["ovms_batch_size"]);
+    let reporter = metrics.reporter("m", 1);
+    let now = Instant::now();
+    let run = |rows, batch| {
+        reporter.ran(&Times {
+            prepared: Duration::ZERO,
+            waited: Duration::ZERO,
+            started: now,
+            ended: now,
+            rows,
+            batch,
+        });
+        let executions = reporter.executions();
+        executions
+            .iter()
+            .map(|it| (it.rows, it.run.count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(1, 0), [(1, 1)]);
+    // Its batch is counted with the last of them.
+    assert_eq!(run(1, 3), [(1, 1)]);
+    assert_eq!(run(2, 3), [(1, 1)]);
+    assert_eq!(run(2, 0), [(1, 1), (2, 1)], "of two rows alone");
+    assert_eq!(reporter.statistics().run.count, 4);
+}
+
 /// Returns the lines of a page that begin with a text.
 fn lines(metrics: &Metrics, start: &str) -> String {
     let page = metrics.page(ServerLevels::default()).unwrap();

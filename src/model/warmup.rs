@@ -31,7 +31,7 @@ pub(super) async fn run(loaded: &Loaded, warmups: &[Warmup]) -> Result<()> {
         let (infos, from) = (loaded.info.inputs.clone(), warmup.clone());
         let inputs = task::blocking("read warm-up", move || inputs(&infos, &from)).await?;
         let wanted = loaded.info.outputs.iter().map(|info| info.port).collect();
-        let work = Work { inputs, wanted };
+        let work = Work::new(inputs, wanted);
         for _ in 0..warmup.count {
             loaded
                 .runner

@@ -105,6 +105,13 @@ impl Health {
         let _ = self.condition.change(CLOSED, TAINTED);
     }
 
+    /// Closes the compiled model, since one of its batches has failed for a reason that is not known.
+    pub(super) fn doubt(&self) {
+        if self.nature.dynamic && !self.is_spoilt() {
+            self.condition.close();
+        }
+    }
+
     /// Closes a stuck compiled model to requests, and notifies those who watch it.
     pub(super) fn stick(&self) {
         self.condition.close();
@@ -234,6 +241,21 @@ mod tests {
             stuck.stick();
             assert_eq!(stuck.sends_away(), sends_away);
         }
+    }
+
+    #[test]
+    fn a_batch_that_failed_for_nobody_closes_the_model() {
+        for (is_watched, stateful) in [(false, false), (true, false), (true, true)] {
+            let health = health(true, stateful);
+            if is_watched {
+                health.watch(None);
+            }
+            health.doubt();
+            assert!(health.is_spoilt() && health.sends_away());
+        }
+        let fixed = health(false, false);
+        fixed.doubt();
+        assert!(fixed.is_sound(), "nothing of it can be half updated");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub(super) struct Pool<S = Slot> {
     size: usize,
     /// Requests in the queue, those that are being woken included.
     waiting: WaitingCount,
+    /// Number of them that run without a slot of their own, and leave the queue with their answer.
+    taken: Arc<AtomicUsize>,
     max_waiting: usize,
     sleepers: Mutex<Sleepers>,
     /// Slots in inferences that do not end.
@@ -97,6 +99,7 @@ impl<S> Pool<S> {
             free: AtomicUsize::new(slots.len()),
             slots: Mutex::new(slots),
             waiting: WaitingCount::default(),
+            taken: Arc::default(),
             max_waiting,
             sleepers: Mutex::default(),
             stuck: AtomicUsize::new(0),
@@ -111,7 +114,17 @@ impl<S> Pool<S> {
 
     /// Returns the number of requests that wait for a slot.
     pub(super) fn in_queue(&self) -> usize {
-        self.waiting.get()
+        self.still_waiting(self.waiting.get())
+    }
+
+    /// Returns the count of requests in the queue that run with the slot of another one, for those who see to them.
+    pub(super) fn taken(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.taken)
+    }
+
+    /// Returns how many of so many requests in the queue wait for a slot.
+    fn still_waiting(&self, queued: usize) -> usize {
+        queued.saturating_sub(self.taken.load(Ordering::SeqCst))
     }
 
     /// Lends a slot, after waiting for one if need be. Dropping the future leaves the queue.
@@ -181,7 +194,7 @@ impl<S> Pool<S> {
     pub(super) fn lease_now(self: &Arc<Self>, strategy: SlotWait) -> Option<Lease<S>> {
         let limit = match strategy {
             // Those who sleep were here first.
-            SlotWait::InTurn if self.waiting.get() > 0 => return None,
+            SlotWait::InTurn if self.in_queue() > 0 => return None,
             SlotWait::InTurn => return self.take().map(|slot| self.lend(slot)),
             SlotWait::Spin(limit) => limit,
         };
@@ -239,7 +252,7 @@ impl<S> Pool<S> {
     /// Takes a place in the queue, given back on drop.
     fn queue(&self, queue: SlotQueue) -> Result<WaitingPlace<'_>, PoolError> {
         let place = self.waiting.enter();
-        if queue == SlotQueue::Bounded && place.ahead >= self.max_waiting {
+        if queue == SlotQueue::Bounded && self.still_waiting(place.ahead) >= self.max_waiting {
             return Err(PoolError::Full {
                 slots: self.size,
                 waiting: self.max_waiting,
@@ -365,7 +378,7 @@ impl<S> Drop for Lease<S> {
 mod tests {
     use std::{
         pin::pin,
-        sync::Arc,
+        sync::{Arc, atomic::Ordering},
         time::{Duration, Instant},
     };
 
@@ -447,6 +460,24 @@ mod tests {
         );
         drop(held);
         waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_runs_without_a_slot_of_its_own_does_not_wait() {
+        let pool = Pool::new(vec!["slot"], 1);
+        let held = pool.lease_now(SlotWait::InTurn).unwrap();
+        let mut first = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
+        assert!(poll!(first.as_mut()).is_pending());
+        assert_eq!(pool.in_queue(), 1);
+        pool.taken().fetch_add(1, Ordering::SeqCst);
+        assert_eq!(pool.in_queue(), 0);
+        let mut second = pin!(pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now()));
+        assert!(poll!(second.as_mut()).is_pending(), "there is room");
+        let third = pool.lease(SlotWait::InTurn, SlotQueue::Bounded, now());
+        assert!(matches!(third.await, Err(PoolError::Full { .. })));
+        drop(held);
+        drop(first.await.unwrap());
+        second.await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

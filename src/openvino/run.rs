@@ -78,10 +78,18 @@ pub enum RunError {
 /// A request as slots take it.
 #[derive(Debug, Clone)]
 pub struct Work {
-    /// The inputs.
+    /// The inputs, in the order of their ports, by which shapes of requests are compared.
     pub inputs: Vec<SlotInput>,
     /// The outputs that are wanted, by port.
     pub wanted: Vec<usize>,
+}
+
+impl Work {
+    /// Makes a request of inputs in any order.
+    pub fn new(mut inputs: Vec<SlotInput>, wanted: Vec<usize>) -> Self {
+        inputs.sort_by_key(|input| input.port);
+        Self { inputs, wanted }
+    }
 }
 
 /// The slots of a model version and the threads that they run on.
@@ -134,9 +142,10 @@ impl Runner {
         // Nobody can be answered from within a run in place, nor does one wait for others.
         let waits = batches.as_ref().is_some_and(|it| !it.delay.is_zero());
         let steady = steady && limit.is_none() && !waits;
-        let workers = Workers::new(slots.len(), name, Arc::clone(&health), limit, batches);
+        let pool = Pool::new(slots, options.max_waiting);
+        let workers = Workers::new(&pool, name, Arc::clone(&health), limit, batches);
         Self {
-            pool: Pool::new(slots, options.max_waiting),
+            pool,
             priority_step: options.priority_step,
             workers,
             average: Average(AtomicU64::new(nanoseconds(IN_PLACE) * 2)),

@@ -290,22 +290,27 @@ impl Slot {
             bound.set = self.set;
         }
         self.leftovers.begin();
-        match (is_any_in_place, limit) {
-            (false, None) => request.infer().map_err(runtime(INFER))?,
-            (false, Some(limit)) => infer_within(request, limit)?,
-            (true, limit) => infer_in_place(&self.inputs, inputs, request, limit)?,
-        }
-        self.leftovers.end();
-        let outputs = match self.gives {
+        let (own, gives) = (&mut self.outputs, self.gives);
+        let mut read = |request: &mut InferRequest| match gives {
             false => wanted
                 .iter()
                 .map(|&port| {
-                    let output = self.outputs.get(port).ok_or_else(|| no_port(port))?;
+                    let output = own.get(port).ok_or_else(|| no_port(port))?;
                     output.read(request, port)
                 })
                 .collect(),
-            true => take(&mut self.outputs, wanted, request),
+            true => take(own, wanted, request),
         };
+        let outputs = if is_any_in_place {
+            infer_in_place(&self.inputs, inputs, request, limit, read)?
+        } else {
+            match limit {
+                None => request.infer().map_err(runtime(INFER))?,
+                Some(limit) => infer_within(request, limit)?,
+            }
+            read(request)
+        };
+        self.leftovers.end();
         if lends && !self.resting.is_empty() {
             // The slot makes other tensors for other shapes; the sequence would keep these.
             for (port, tensor) in &self.resting {
@@ -465,14 +470,16 @@ fn is_large(info: &TensorInfo) -> bool {
     })
 }
 
-/// Runs an inference some of whose inputs are read where they lie.
+/// Runs an inference some of whose inputs are read where they lie, and reads the outputs, one of which may be such an
+/// input: where a model passes an input on, the runtime has one tensor for both.
 #[cold]
-fn infer_in_place(
+fn infer_in_place<R>(
     own: &[Input],
     inputs: &[SlotInput],
     request: &mut InferRequest,
     limit: Option<Limit<'_>>,
-) -> Result<(), SlotError> {
+    read: impl FnOnce(&mut InferRequest) -> R,
+) -> Result<R, SlotError> {
     let lent = inputs.iter().filter_map(|given| {
         let input = own.get(given.port)?;
         Some(LentInput {
@@ -484,9 +491,12 @@ fn infer_in_place(
         })
     });
     let lent: Vec<LentInput<'_>> = lent.collect();
-    let ran = request.lend(&lent, |request| match limit {
-        None => request.infer().map_err(runtime(INFER)),
-        Some(limit) => infer_within(request, limit),
+    let ran = request.lend(&lent, |request| {
+        match limit {
+            None => request.infer().map_err(runtime(INFER))?,
+            Some(limit) => infer_within(request, limit)?,
+        }
+        Ok(read(request))
     });
     ran.map_err(runtime("set an input tensor"))?
 }

@@ -97,7 +97,7 @@ pub fn check(
         .into_iter()
         .map(|input| input.finish(limit, budget))
         .collect::<Result<_>>()?;
-    Ok(Work { inputs, wanted })
+    Ok(Work::new(inputs, wanted))
 }
 
 /// Lists the inputs of a request that a model does not have, or those that are left if it has all of them.

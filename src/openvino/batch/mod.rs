@@ -18,7 +18,10 @@ pub(super) mod sizes;
 mod stored;
 
 use std::{
-    sync::{Arc, Once, OnceLock},
+    sync::{
+        Arc, Once, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -69,6 +72,9 @@ pub(super) struct BatchRules {
     pub(super) delay: Duration,
     /// Reason why there are no more batches: they have failed where their requests did not.
     pub(super) off: OnceLock<Arc<str>>,
+    /// Indicates that a batch has failed, which may have left shapes in its compiled model half updated: there are no
+    /// more, and those in flight count as failed, until it is replaced.
+    is_doubtful: AtomicBool,
     /// Set once rows were too large for a batch.
     pub(super) has_refused: Once,
     known: BatchSizes,
@@ -84,6 +90,7 @@ impl From<Batches> for BatchRules {
             choice: batches.sizes.into(),
             delay: batches.delay,
             off: OnceLock::new(),
+            is_doubtful: AtomicBool::new(false),
             has_refused: Once::new(),
             known: batches.known,
             limit: batches.limit,
@@ -132,6 +139,21 @@ impl BatchingFacts {
 }
 
 impl BatchRules {
+    /// Returns whether there are no batches for now, or any more.
+    pub(super) fn are_off(&self) -> bool {
+        self.off.get().is_some() || self.is_doubtful()
+    }
+
+    /// Returns whether the outputs of a batch may be wrong, since another one has failed.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful.load(Relaxed)
+    }
+
+    /// Notes that a batch has failed within the runtime.
+    pub(super) fn doubt(&self) {
+        self.is_doubtful.store(true, Relaxed);
+    }
+
     /// Returns them for a load that takes the place of this one.
     pub(super) fn outcome(&self) -> BatchOutcome {
         match self.off.get() {

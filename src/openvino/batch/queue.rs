@@ -1,7 +1,14 @@
 //! The queue of runs that wait for an infer request, and the batches that are made of it. Free of the
 //! runtime and of threads: who has an infer request asks for companions of its own run.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Instant,
+};
 
 use super::{super::pool::Rank, choice::SizeChoice};
 
@@ -33,8 +40,9 @@ pub(crate) type Companions<R> = (usize, Vec<R>);
 pub(crate) struct RunQueue<R: Batchable> {
     offers: VecDeque<(u64, R)>,
     last: u64,
-    /// Number of offers that were taken while their owners keep waiting for an infer request.
-    taken: usize,
+    /// Number of offers that were taken while their owners are in the queue for an infer request. It is changed here
+    /// alone, and read where that queue is bounded.
+    taken: Arc<AtomicUsize>,
     gatherings: Vec<Gathering<R>>,
 }
 
@@ -53,13 +61,21 @@ impl<R: Batchable> Default for RunQueue<R> {
         Self {
             offers: VecDeque::new(),
             last: 0,
-            taken: 0,
+            taken: Arc::default(),
             gatherings: Vec::new(),
         }
     }
 }
 
 impl<R: Batchable> RunQueue<R> {
+    /// Makes a queue that counts the offers that were taken.
+    pub(crate) fn counting(taken: Arc<AtomicUsize>) -> Self {
+        Self {
+            taken,
+            ..Self::default()
+        }
+    }
+
     /// Puts a run behind those that have no later rank; returns its number.
     pub(crate) fn push(&mut self, run: R) -> u64 {
         self.last += 1;
@@ -73,7 +89,7 @@ impl<R: Batchable> RunQueue<R> {
     pub(crate) fn take_back(&mut self, number: u64) -> Option<R> {
         let place = self.offers.iter().position(|(known, _)| *known == number);
         let Some(place) = place else {
-            self.taken -= 1;
+            self.taken.fetch_sub(1, SeqCst);
             return None;
         };
         self.offers.remove(place).map(|(_, run)| run)
@@ -82,13 +98,13 @@ impl<R: Batchable> RunQueue<R> {
     /// Takes the first run.
     pub(crate) fn pop(&mut self) -> Option<R> {
         let (_, run) = self.offers.pop_front()?;
-        self.taken += 1;
+        self.taken.fetch_add(1, SeqCst);
         Some(run)
     }
 
     /// Returns the number of owners that wait for an infer request.
     pub(crate) fn owners(&self) -> usize {
-        self.offers.len() + self.taken
+        self.offers.len() + self.taken.load(SeqCst)
     }
 
     /// Returns the number of rows that wait, of all shapes; a run that runs alone is one.
@@ -152,7 +168,8 @@ impl<R: Batchable> RunQueue<R> {
                 _ => self.offers.push_back((number, other)),
             }
         }
-        self.taken += before - self.offers.len();
+        let taken = before - self.offers.len();
+        self.taken.fetch_add(taken, SeqCst);
         (!runs.is_empty()).then_some((size, runs))
     }
 
@@ -208,7 +225,8 @@ impl<R: Batchable> RunQueue<R> {
                 self.offers.push_back((number, other));
             }
         }
-        self.taken += before - self.offers.len();
+        let taken = before - self.offers.len();
+        self.taken.fetch_add(taken, SeqCst);
         let mut open = self.gatherings.iter();
         !self.offers.is_empty() || open.all(|it| it.number != number || it.room == 0)
     }

@@ -354,7 +354,7 @@ impl Loading<'_, '_> {
                     rows: 1,
                 });
                 let mut items: Vec<_> = items.collect();
-                slot.infer_batch(place, &mut items).map(drop)
+                slot.infer_batch(place, &mut items, &|| false).map(drop)
             };
             let mut took = fastest(&mut batch)?;
             if !search.gains(took) {
@@ -466,7 +466,7 @@ impl Loading<'_, '_> {
                     rows: 1,
                 })
                 .collect();
-            let found = slot.infer_batch(place, &mut items)?;
+            let found = slot.infer_batch(place, &mut items, &|| false)?;
             let found =
                 found.ok_or_else(|| refused("there is no memory for its rows".to_owned()))?;
             for (&row, given) in compared.iter().zip(&given) {

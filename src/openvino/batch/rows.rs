@@ -132,11 +132,12 @@ impl Slot {
     }
 
     /// Runs several requests as one inference, of the size at a place; returns the wanted outputs of each, or `None` if
-    /// there is not enough memory for rows as large. If it does not run, no state has changed.
+    /// there is not enough memory for rows as large. If it does not run, or what it gave may be wrong, no state has changed.
     pub(in crate::openvino) fn infer_batch(
         &mut self,
         size: usize,
         items: &mut [BatchItem<'_>],
+        is_doubtful: &dyn Fn() -> bool,
     ) -> Result<Option<Vec<Vec<Tensor>>>, SlotError> {
         let mut states = self.states.as_deref_mut();
         if let Some(states) = &mut states {
@@ -174,6 +175,9 @@ impl Slot {
             }
         }
         batch.slot.infer_written()?;
+        if is_doubtful() {
+            return Err(SlotError::Doubtful);
+        }
         let rows = batch.rows;
         let wanted = |item: &BatchItem<'_>| vec![None; item.wanted.len()];
         let mut answers: Vec<Vec<Option<Tensor>>> = items.iter().map(wanted).collect();

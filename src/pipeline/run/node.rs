@@ -150,7 +150,7 @@ impl Shared {
             call.own(owner.clone());
         }
         let wanted = model.bound.outputs.clone();
-        let work = openvino::Work { inputs, wanted };
+        let work = openvino::Work::new(inputs, wanted);
         // Requests to pipelines are bounded before they begin.
         let queue = SlotQueue::Admitted;
         let ran = (model.version).run_ports(&model.loaded, work, &call, queue);

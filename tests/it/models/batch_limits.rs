@@ -5,9 +5,9 @@ use std::fs;
 use ovms::proto::kserve::ModelInferRequest;
 use serde_json::{Value, json};
 
-use super::batching::{SERVER, config, outputs, row, serve, sizes, statistics};
+use super::batching::{SERVER, config, outputs, row, serve, serve_with, sizes, statistics};
 use crate::support::{
-    Server, cli,
+    Server, cli, eventually,
     grpc::{self, Call, Grpc},
     http::get,
     infer, model,
@@ -88,6 +88,52 @@ fn requests_whose_clients_leave_do_not_end_batches() {
     assert_eq!(sizes(&grpc, "slow_bag"), [(1, 1), (2, 2)]);
     let log = SERVER.log();
     assert_eq!(shortfall(&SERVER, "slow_bag"), Value::Null, "{log}");
+}
+
+#[test]
+fn a_batch_has_one_infer_request() {
+    let metrics = [
+        "--metrics_enable",
+        "--metrics_list",
+        "ovms_infer_req_active",
+    ];
+    let batching = r#"{"max_batch":2,"max_delay_us":1000000}"#;
+    let server = serve_with("slow_bag", batching, &metrics);
+    let grpc = Grpc::connect(&server);
+    let sample = r#"ovms_infer_req_active{name="slow_bag",version="1"} "#;
+    let active = || {
+        let page = get(&server, "/metrics").text();
+        let line = page.lines().find_map(|line| line.strip_prefix(sample));
+        line.unwrap().parse::<u32>().unwrap()
+    };
+    let calls = [[1, 7], [2, 3]].map(|asked| grpc.call(ids("slow_bag", asked)));
+    let mut most = 0;
+    eventually("they have run", || {
+        most = most.max(active());
+        (statistics(&grpc, "slow_bag").execution_count > 0).then_some(())
+    });
+    assert_eq!(calls.map(|call| outputs(call.wait())[0]), [32.0, 20.0]);
+    assert_eq!(sizes(&grpc, "slow_bag"), [(2, 1)]);
+    assert_eq!(most, 1);
+}
+
+#[test]
+fn requests_of_a_batch_are_not_in_the_queue() {
+    let batching = r#"{"max_batch":2,"max_delay_us":0}"#;
+    let server = serve_with("slow_bag", batching, &["--max_queued_requests", "2"]);
+    let grpc = Grpc::connect(&server);
+    let ask = |asked| grpc.call(ids("slow_bag", asked));
+    let runs = || statistics(&grpc, "slow_bag").execution_count;
+    // One runs, two wait, and then these two run as one batch: two others may wait.
+    let calls = [[1, 7], [2, 3], [0, 0]].map(|asked| {
+        let call = ask(asked);
+        grpc.round_trip();
+        call
+    });
+    eventually("the first has run", || (runs() == 1).then_some(()));
+    let others = [[4, 4], [0, 0]].map(ask);
+    assert_eq!(calls.map(|call| outputs(call.wait())[0]), [32.0, 20.0, 0.0]);
+    assert_eq!(others.map(|call| outputs(call.wait())[0]), [32.0, 0.0]);
 }
 
 #[test]

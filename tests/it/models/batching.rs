@@ -76,6 +76,7 @@ fn models() -> Vec<(&'static str, &'static str, Value)> {
             also(up_to(2), "inference_timeout_ms", json!(10_000)),
         ),
         ("strings", "passthrough_string", up_to(2)),
+        ("row_sums", "row_sums", within(2, 400_000)),
         ("bag", "bag", within(4, 300_000)),
         ("slow_bag", "slow_bag", within(2, 1_000_000)),
         ("centered", "centered", up_to(4)),
@@ -119,6 +120,13 @@ pub(super) static SERVER: LazyLock<Server> = LazyLock::new(|| {
     config.pipeline("parts", "x", &nodes, "out=n.y")["demultiply_count"] = json!(-1);
     let nodes = [dl("n", "of_clients", "in=request.in", "out=out")];
     config.pipeline("clients", "in", &nodes, "out=n.out");
+    let nodes = [dl(
+        "n",
+        "row_sums",
+        "b=request.b a=request.a",
+        "sum_a=a sum_b=b",
+    )];
+    config.pipeline("sums", "a b", &nodes, "sum_a=n.a sum_b=n.b");
     config.serve_kept(&["--metrics_enable", "--max_bytes_in_flight", "16G"])
 });
 
@@ -315,6 +323,29 @@ fn requests_of_different_shapes_are_not_mixed() {
         assert!(round < 20, "{all:?}");
         before = all;
     }
+}
+
+#[test]
+fn rows_are_those_of_the_inputs_in_whatever_order_these_come() {
+    let grpc = Grpc::connect(&SERVER);
+    let ask = |name: &str, [a, b]: [&[f32]; 2]| {
+        let width = |values: &[f32]| [1, i64::try_from(values.len()).unwrap()];
+        let (of_a, of_b) = (width(a), width(b));
+        grpc.call(request(name, &[("a", &of_a, a), ("b", &of_b, b)]))
+    };
+    let sums = |call: Call<'_>| {
+        let answer = call.wait().unwrap();
+        let sum = |place: usize| to_floats(&answer.raw_output_contents[place])[0];
+        [sum(0), sum(1)]
+    };
+    let (short, long) = (&[1.0; 2][..], &[10.0; 5][..]);
+    // The node of the pipeline has them the other way round, and its lengths are those of the others for that.
+    let calls = [("row_sums", [short, long]), ("sums", [long, short])];
+    let [alone, other] = calls.map(|(name, given)| ask(name, given));
+    assert_eq!((sums(alone), sums(other)), ([2.0, 50.0], [50.0, 2.0]));
+    let calls = ["row_sums", "sums"].map(|name| ask(name, [short, long]));
+    assert_eq!(calls.map(sums), [[2.0, 50.0]; 2]);
+    assert_eq!(sizes(&grpc, "row_sums"), [(1, 2), (2, 1)]);
 }
 
 #[test]

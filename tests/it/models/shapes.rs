@@ -83,6 +83,21 @@ fn an_open_dimension_takes_any_length_and_a_range_those_within() {
 }
 
 #[test]
+fn an_output_that_is_an_input_is_that_of_the_request() {
+    let passed_on = load(&model("passed_on"), &options(), &[]).unwrap();
+    // Of 30 numbers, which are copied, and of as many as are read where they lie.
+    for (length, number) in [(30_usize, 9.0_f32), (70_000, 3.0), (70_000, 4.0), (30, 5.0)] {
+        let given = vec![number; length];
+        let outputs = infer(&passed_on, &[("x", &[1, length], &given)]).unwrap();
+        let total = (vec![1], vec![number * length as f32]);
+        assert!(
+            outputs == [total, (vec![1, length], given)],
+            "{length} {number}"
+        );
+    }
+}
+
+#[test]
 fn several_inputs_take_shapes_by_name() {
     let options = named(&[
         ("input1", dims(&[Dim::Any, Dim::Fixed(10)])),

@@ -35,6 +35,32 @@ fn both(config: &mut Config, name: &str, params: &Value, consumer: &[Value], out
 }
 
 #[test]
+fn what_is_refused_is_refused_by_the_names_of_inputs() {
+    let mut config = Config::of(&["matrices"]);
+    // The node has its inputs the other way round.
+    let node = dl("n", "matrices", "b=request.b a=request.a", "product=o");
+    config.pipeline("p", "a b", &[node], "product=n.o");
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let product = |name: &str, a: [i64; 2], b: [i64; 2]| {
+        let ones = [1.0; 8];
+        let of = |[rows, columns]: [i64; 2]| &ones[..usize::try_from(rows * columns).unwrap()];
+        infer(
+            &client,
+            request(name, &[("a", &a, of(a)), ("b", &b, of(b))]),
+        )
+    };
+    let fits = || assert_eq!(product("p", [4, 2], [2, 3]), "product [4,3] 2 2");
+    fits();
+    for _ in 0..3 {
+        let refused = product("matrices", [2, 3], [4, 2]);
+        assert!(refused.contains("a[2,3]"), "{refused}");
+    }
+    fits();
+    assert_eq!(product("matrices", [4, 2], [2, 3]), "product [4,3] 2 2");
+}
+
+#[test]
 fn what_nodes_do_wrong_is_reported_with_node_and_part() {
     let mut config = Config::of(&["dummy"]);
     config.library("shaped", "shaped.c");

@@ -44,6 +44,7 @@ static SHARED: LazyLock<Server> = LazyLock::new(|| {
             "running_busy",
             json!({"plugin_config": busy::PLUGIN_CONFIG.parse::<Value>().unwrap()}),
         ),
+        ("last", "running_last", nireq(1)),
         ("listed_requests", "running_total", requests()),
         (
             "listed_versions",

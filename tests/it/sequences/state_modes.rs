@@ -75,6 +75,31 @@ pub(super) fn ask(model: String, fixture: &str, id: u64, step: u8) -> Ask {
 }
 
 #[test]
+fn a_state_that_is_an_input_is_that_of_the_step() {
+    let client = shared::connect();
+    let step = |id: u64, length: usize, number: f32| {
+        let mut ask = Ask::new("last", 0.0).id(id);
+        let shape = vec![1, i64::try_from(length).unwrap()];
+        ask.data = ("x", shape, vec![number; length]);
+        ask
+    };
+    let total = |ask: &Ask| client.send(Wire::Raw, ask).unwrap().values[0];
+    // Of two sequences on one infer request; some steps are so long that they are read where they lie.
+    assert_eq!(total(&step(1, 3, 1.0).start()), 3.0);
+    assert_eq!(total(&step(2, 2, 10.0).start()), 20.0);
+    for (length, number, [one, other]) in [
+        (5, 1.0, [8.0, 70.0]),
+        (2, 2.0, [9.0, 90.0]),
+        (70_000, 1.0, [70_004.0, 700_040.0]),
+        (2, 1.0, [70_002.0, 700_020.0]),
+        (3, 1.0, [5.0, 50.0]),
+    ] {
+        assert_eq!(total(&step(1, length, number)), one, "{length}");
+        assert_eq!(total(&step(2, length, 10.0 * number)), other, "{length}");
+    }
+}
+
+#[test]
 fn both_modes_answer_the_same_bits_over_every_api() {
     let folder = repository::folder();
     let path = folder.path().join("config.json");

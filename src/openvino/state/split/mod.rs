@@ -168,9 +168,18 @@ impl<'a> SplitGraph<'a> {
                 );
                 begins += &layer;
             };
+            let mut end = |shape: &str| {
+                if !(graph.passes_on(write) && is_open(shape)) {
+                    return ends += &graph.result(write);
+                }
+                let after = graph.new_id(2 * reads.len() + place);
+                let [layers, last] = graph.copied_result(write, precision, &after);
+                ends += &layers;
+                edges += &last;
+            };
             if let [_, Some(kind), Some(shape)] = &read.variable {
                 parameter(&read.id, precision, kind, shape);
-                ends += &graph.result(write);
+                end(shape);
                 continue;
             }
             let initial = self.initial.as_ref().map(|initial| &initial.variables);
@@ -179,7 +188,7 @@ impl<'a> SplitGraph<'a> {
             let [kind, shape] = value.ok_or_else(old)?;
             let Some([narrow, wide]) = read.wider() else {
                 parameter(&read.id, precision, kind, shape);
-                ends += &graph.result(write);
+                end(shape);
                 continue;
             };
             let [before, after] = [0, reads.len()].map(|from| graph.new_id(from + place));
@@ -392,6 +401,27 @@ impl<'a> IrGraph<'a> {
         [convert + &result, edge(&layer.id, port, id)]
     }
 
+    /// Returns whether a layer takes an input of the model, or a variable, as it is.
+    fn passes_on(&self, layer: &IrLayer) -> bool {
+        let mut edges = self.edges.iter().filter(|edge| edge.to == layer.id);
+        edges.any(|edge| {
+            let from = self.layers.iter().find(|it| it.id == edge.from);
+            from.is_some_and(|it| ["Parameter", READS].contains(&&*it.kind))
+        })
+    }
+
+    /// Writes a layer that takes the inputs of another one as an output of the model behind a copy, and the edge between
+    /// them. An output of open shape that is an input as well has one tensor with it in the runtime, which then reads the
+    /// input where the output is to be written.
+    fn copied_result(&self, layer: &IrLayer, precision: &str, result: &str) -> [String; 2] {
+        let (id, name, port) = (&layer.id, escape(&layer.name), "1");
+        let inputs = &self.text[layer.inputs.clone()];
+        let layers = format!(
+            r#"<layer id="{id}" name="{name}" type="Identity" version="opset16">{inputs}<output><port id="{port}" precision="{precision}"/></output></layer><layer id="{result}" name="{TENSOR}{result}" type="Result" version="opset1">{PORT}</layer>"#
+        );
+        [layers, edge(id, port, result)]
+    }
+
     /// Returns an id that no layer has.
     fn new_id(&self, place: usize) -> String {
         let ids = self.layers.iter().map(|layer| layer.id.parse::<usize>());
@@ -417,6 +447,11 @@ impl<'a> IrGraph<'a> {
             .chain([more[1], &self.text[edges.end..]]);
         parts.collect()
     }
+}
+
+/// Returns whether a shape of an IR file has a length that is not fixed.
+fn is_open(shape: &str) -> bool {
+    shape.contains(['?', '.'])
 }
 
 /// Writes an edge to the one input of a layer.

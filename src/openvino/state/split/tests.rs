@@ -94,6 +94,29 @@ fn variables_become_the_last_inputs_and_outputs() {
 }
 
 #[test]
+fn what_is_remembered_as_it_is_is_copied() {
+    let layers = [
+        (0, "Parameter", ""),
+        (1, "ReadValue", B),
+        (3, "ReadValue", A),
+        (5, "Assign", A),
+        (6, "Assign", B),
+    ];
+    let (_, step, _) = split(&graph(&layers, &[(0, 5), (1, 6)])).unwrap();
+    insta::assert_snapshot!(found(&step), @"
+    id=0 name=Parameter&amp;0 type=Parameter
+    id=3 name=ReadValue&amp;3 type=Parameter
+    id=1 name=ReadValue&amp;1 type=Parameter
+    id=5 name=Assign&amp;5 type=Identity
+    id=11 name=ovms_state_11 type=Result
+    id=6 name=Assign&amp;6 type=Result
+    0->5
+    1->6
+    5->11
+    ");
+}
+
+#[test]
 fn initial_values_of_inputs_keep_all_inputs_where_they_are() {
     let layers = [
         (0, "Parameter", ""),
