@@ -164,7 +164,7 @@ impl LocalBackend<GraphDefinition> {
         first: &Request,
         observer: Arc<dyn GraphObserver>,
     ) -> Result<GraphSession> {
-        let env = Env::new(self.engine.sessions(ORIGIN));
+        let env = Env::new(self.engine.sessions()).of(ORIGIN);
         self.definition.open(&first.parameters, env, Some(observer))
     }
 }

@@ -43,7 +43,8 @@ pub(super) async fn open(
     let definition = engine.definition(graph).await.map_err(refused)?;
     let parameters = head.parameters;
     let asked = head.priority.or_else(|| priority_of(parameters));
-    let env = Env::new(engine.sessions(head.origin))
+    let env = Env::new(engine.sessions())
+        .of(head.origin)
         .traced(head.trace.cloned())
         .owned(Some(head.sender.of_runs(asked)));
     let ending = Arc::clone(&env.ending);

@@ -45,7 +45,8 @@ impl OfGraph {
             counts.rejected();
             return Err(error);
         }
-        let env = Env::new(self.engine.sessions(self.origin))
+        let env = Env::new(self.engine.sessions())
+            .of(self.origin)
             .traced(call.traced().cloned())
             .owned(call.owner().cloned());
         let begun = Instant::now();

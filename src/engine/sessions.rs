@@ -22,8 +22,6 @@ use crate::{
 pub(super) struct Sessions {
     /// Weak, since pooled runs of graphs must not keep everything.
     engine: Weak<Engine>,
-    /// Origin of the request for which the graph runs.
-    origin: RequestOrigin,
 }
 
 impl Servables for Sessions {
@@ -33,18 +31,16 @@ impl Servables for Sessions {
             engine: Weak::clone(&self.engine),
             name: name.to_owned(),
             version,
-            origin: self.origin,
             info: facts.info().clone(),
         }))
     }
 }
 
 impl Engine {
-    /// Returns what the nodes of graphs find models and pipelines by, for a request of this origin.
-    pub fn sessions(self: &Arc<Self>, origin: RequestOrigin) -> Arc<dyn Servables> {
+    /// Returns what the nodes of graphs find models and pipelines by.
+    pub fn sessions(self: &Arc<Self>) -> Arc<dyn Servables> {
         Arc::new(Sessions {
             engine: Arc::downgrade(self),
-            origin,
         })
     }
 }
@@ -69,7 +65,6 @@ struct OfName {
     engine: Weak<Engine>,
     name: String,
     version: Option<i64>,
-    origin: RequestOrigin,
     info: ServableInfo,
 }
 
@@ -83,9 +78,13 @@ impl ServableSession for OfName {
         (facts.info() != known).then(|| facts.info().clone())
     }
 
-    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+    fn infer(
+        &self,
+        request: InferRequest,
+        origin: RequestOrigin,
+    ) -> BoxFuture<'static, Result<TensorMap>> {
         let (engine, name) = (Weak::clone(&self.engine), self.name.clone());
-        let (version, origin) = (self.version, self.origin);
+        let version = self.version;
         Box::pin(async move {
             let engine = alive(&engine)?;
             let target = engine.find_for_node(&name, version, origin).await?;

@@ -6,7 +6,7 @@ use super::{
     ValueProblem, error,
     target::{Target, push_word},
 };
-use crate::tensor::{DataType, Dim, Tensor, values::Packer};
+use crate::tensor::{DataType, Dim, PartialShape, Tensor, values::Packer};
 
 /// First bytes of a text in UTF-16, either byte of a character first.
 const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
@@ -211,6 +211,13 @@ fn of_other_length(number: usize, found: usize, expected: usize) -> ValueProblem
     ))
 }
 
+/// Returns whether a column of so many lines is as many rows of an input, and not the elements of one: both of its lengths
+/// are open.
+pub(super) fn takes_column(shape: &PartialShape, lines: usize) -> bool {
+    let is_open = |dim: &Dim| !matches!(dim, Dim::Fixed(_));
+    shape.0.len() == 2 && shape.0.iter().all(is_open) && shape.allows(&[lines, 1])
+}
+
 /// Returns what a cell is that is no number, and what to do.
 fn refusal(cell: &str, separator: Separator, dtype: DataType) -> (String, String) {
     let expected = format!("expected a value of {dtype}");
@@ -342,8 +349,11 @@ impl Target<'_> {
                 "found no lines, expected rows of numbers".to_owned(),
             ));
         };
-        let rank = self.wanted().map(|shape| shape.0.len());
+        let wanted = self.wanted();
+        let rank = wanted.as_ref().map(|shape| shape.0.len());
+        let is_of_rows = wanted.is_some_and(|shape| takes_column(&shape, rows));
         let found = match (columns, rank) {
+            (1, _) if is_of_rows => vec![rows, 1],
             // A column, or what the model takes in a row.
             (1, _) | (_, Some(0 | 1)) => vec![packer.count()],
             _ => vec![rows, columns],
@@ -380,7 +390,7 @@ mod tests {
     use super::{FirstLine, Target, columns};
     use crate::{
         client::message::TensorMetadata,
-        tensor::{DataType, ShapeText, values::values},
+        tensor::{DataType, Dim, PartialShape, ShapeText, values::values},
     };
 
     /// Reads a table for a model of rows of any length.
@@ -418,7 +428,39 @@ mod tests {
         }
         let (_, numbers) = read("NaN,inf\n").unwrap();
         assert!(numbers[0].is_nan() && numbers[1].is_infinite());
-        assert_eq!(read("1\n2\n"), Ok(("(1,2)".to_owned(), vec![1.0, 2.0])));
+        assert_eq!(read("1\n2\n"), Ok(("(2,1)".to_owned(), vec![1.0, 2.0])));
+    }
+
+    #[test]
+    fn a_column_is_as_many_rows_where_both_lengths_are_open() {
+        use Dim::{Any, Fixed, Range};
+        for (dims, expected) in [
+            (&[Any, Any][..], &[3, 1][..]),
+            (&[Range(1, 4), Any], &[3, 1]),
+            // Rows that it does not take, or none of one number.
+            (&[Range(1, 2), Any], &[1, 3]),
+            (&[Any, Range(2, 4)], &[1, 3]),
+            (&[Any, Fixed(1)], &[3, 1]),
+            (&[Any, Fixed(3)], &[1, 3]),
+            (&[Fixed(1), Any], &[1, 3]),
+            (&[Fixed(1), Fixed(3)], &[1, 3]),
+            (&[Any], &[3]),
+            (&[Any, Any, Any], &[1, 1, 3]),
+        ] {
+            let model = TensorMetadata {
+                name: "x".to_owned(),
+                datatype: "FP32".to_owned(),
+                shape: PartialShape(dims.to_vec()),
+            };
+            let target = Target {
+                model: Some(&model),
+                dtype: None,
+                shape: None,
+                is_whole: false,
+            };
+            let tensor = target.rows(b"1\n2\n3\n", DataType::F32, &mut None);
+            assert_eq!(tensor.unwrap().shape(), expected, "{dims:?}");
+        }
     }
 
     #[test]

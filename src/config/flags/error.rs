@@ -126,15 +126,15 @@ pub enum FlagError {
     GraphParameters(String, String),
     #[error("python_environment is no folder: {0}")]
     PythonEnvironment(String),
+    #[error(transparent)]
+    Batching(#[from] ParseBatchingError),
+    #[error("dynamic_batching is for models without state; use sequence_batch")]
+    BatchingStateful,
     // From here on not usage errors for the reference either: the server does not start.
     #[error("Grpc channel arguments passed in wrong format - {0}")]
     ChannelArguments(String),
     #[error("Plugin config is in wrong format - {0}")]
     PluginConfig(String),
-    #[error(transparent)]
-    Batching(#[from] ParseBatchingError),
-    #[error("dynamic_batching is for models without state; use sequence_batch")]
-    BatchingStateful,
     #[error(transparent)]
     Shape(#[from] ParseShapeError),
     #[error(transparent)]
@@ -159,8 +159,6 @@ impl FlagError {
             self,
             Self::ChannelArguments(_)
                 | Self::PluginConfig(_)
-                | Self::Batching(_)
-                | Self::BatchingStateful
                 | Self::Shape(_)
                 | Self::Layout(_)
                 | Self::Policy(_)

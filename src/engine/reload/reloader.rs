@@ -34,7 +34,6 @@ use crate::{
     metrics::Metrics,
     model::storage::{KnownSurveys, SurveyPlace},
     pipeline,
-    request::{ApiFamily, Interface, RequestOrigin},
     task::Task,
     tensor::images::PixelLimit,
 };
@@ -97,7 +96,7 @@ impl Reloader {
     }
 
     fn of(engine: Arc<Engine>, reader: Reader, defaults: &Defaults, metrics: Arc<Metrics>) -> Self {
-        let servables = engine.sessions(AT_LOAD);
+        let servables = engine.sessions();
         let flags = &defaults.flags;
         Self {
             engine,
@@ -470,12 +469,6 @@ fn limits(defaults: &Defaults) -> pipeline::PipelineLimits {
         budget: defaults.budget.clone(),
     }
 }
-
-/// Labels of requests of instances that are made with their graph, and then serve any client.
-const AT_LOAD: RequestOrigin = RequestOrigin {
-    api: ApiFamily::KServe,
-    interface: Interface::Grpc,
-};
 
 /// Maximum number of texts remembered as reported.
 const MAX_REPORTED: usize = 1000;

@@ -19,7 +19,12 @@ use super::{
     servables::Servables,
     timestamp::Timestamp,
 };
-use crate::{python, quota::RunOwner, trace::TraceContext};
+use crate::{
+    python,
+    quota::RunOwner,
+    request::{ApiFamily, Interface, RequestOrigin},
+    trace::TraceContext,
+};
 
 /// Calculator of one node in one run.
 pub trait Calculator: Send {
@@ -169,6 +174,8 @@ pub struct Env {
     pub trace: Option<TraceContext>,
     /// Owner of the inferences of its nodes.
     pub owner: Option<RunOwner>,
+    /// Origin of the request that it runs for.
+    pub origin: RequestOrigin,
 }
 
 /// Request to end a run, shared with the run.
@@ -198,7 +205,27 @@ impl Env {
             ending: Arc::default(),
             trace: None,
             owner: None,
+            origin: RequestOrigin {
+                api: ApiFamily::KServe,
+                interface: Interface::Grpc,
+            },
         }
+    }
+
+    /// Sets the origin of its request; without, it is that of KServe over gRPC.
+    #[must_use]
+    pub fn of(self, origin: RequestOrigin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Takes over what belongs to another request, for which the run continues.
+    pub(in crate::graph) fn begin_request(&mut self, other: Self) {
+        (self.trace, self.owner, self.origin) = (other.trace, other.owner, other.origin);
+    }
+
+    /// Drops what belongs to the request.
+    pub(in crate::graph) fn end_request(&mut self) {
+        (self.trace, self.owner) = (None, None);
     }
 
     /// Sets the parent context of the spans of its steps.

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::{error, request::InferRequest, servable::ServableInfo, tensor::TensorMap};
+use crate::{
+    error,
+    request::{InferRequest, RequestOrigin},
+    servable::ServableInfo,
+    tensor::TensorMap,
+};
 
 /// Lookup of models and pipelines for sessions.
 pub trait Servables: Send + Sync {
@@ -25,6 +30,10 @@ pub trait ServableSession: Send + Sync {
     /// Returns inputs and outputs as they are served now, if a reload has given others than these.
     fn renewed(&self, known: &ServableInfo) -> Option<ServableInfo>;
 
-    /// Runs a request, which is validated like a client's.
-    fn infer(&self, request: InferRequest) -> BoxFuture<'static, error::Result<TensorMap>>;
+    /// Runs a request, which is validated like a client's, and counts for the origin of that.
+    fn infer(
+        &self,
+        request: InferRequest,
+        origin: RequestOrigin,
+    ) -> BoxFuture<'static, error::Result<TensorMap>>;
 }

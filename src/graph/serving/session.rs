@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::Arc,
     task::Poll,
     time::{Duration, Instant},
@@ -43,6 +44,19 @@ async fn ready<T>(requests: &mut mpsc::Receiver<T>) -> Option<T> {
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+/// Waits for the client. Asynchronous steps complete meanwhile, and give back what others wait for, such as an infer
+/// request or a place with a Python worker; no step begins.
+async fn beside<T>(run: &mut Run, client: impl Future<Output = T>) -> T {
+    let mut client = pin!(client);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut client => return done,
+            () = run.finished(), if run.is_waiting() => {}
+        }
+    }
 }
 
 /// Response of a stream, in the order of production.
@@ -136,13 +150,17 @@ impl GraphSession {
                 self.marks.not_last(&mut response);
                 let bytes: usize = response.loose.iter().map(|output| output.data.len()).sum();
                 let wanted = u32::try_from(bytes).map_or(MAX_WAITING, |b| b.min(MAX_WAITING));
-                let place = tokio::select! {
-                    // It is never closed.
-                    place = Arc::clone(&room).acquire_many_owned(wanted) => place.ok(),
-                    () = answers.closed() => return Err(gone()),
-                };
-                let sent = answers.send(GraphResponse::Response(response, place));
-                sent.await.map_err(|_| gone())?;
+                let room = Arc::clone(&room);
+                let sent = beside(&mut self.run, async {
+                    let place = tokio::select! {
+                        // It is never closed.
+                        place = room.acquire_many_owned(wanted) => place.ok(),
+                        () = answers.closed() => return Err(gone()),
+                    };
+                    let sent = answers.send(GraphResponse::Response(response, place));
+                    sent.await.map_err(|_| gone())
+                });
+                sent.await?;
                 counts.response();
             }
             // After a request of the highest timestamp the graph ends by itself, and the client has
@@ -230,7 +248,8 @@ impl GraphSession {
             // It may wait for its client, and repeat much of the request.
             let text = cut_bytes(&text, MAX_TEXT_LEN);
             let sent = answers.send(GraphResponse::Error(text));
-            sent.await.map_err(|_| gone())?;
+            let sent = beside(&mut self.run, sent).await;
+            sent.map_err(|_| gone())?;
         }
         Ok(())
     }
@@ -239,7 +258,8 @@ impl GraphSession {
     async fn send_marks(&mut self, answers: &mpsc::Sender<GraphResponse>) -> Result<()> {
         while let Some(mark) = self.marks.take(self.definition.name()) {
             let sent = answers.send(GraphResponse::Response(mark, None));
-            sent.await.map_err(|_| gone())?;
+            let sent = beside(&mut self.run, sent).await;
+            sent.map_err(|_| gone())?;
         }
         Ok(())
     }

@@ -82,15 +82,16 @@ impl GraphDefinition {
             Some(pool) => pool.take().await,
             None => (None, None),
         };
-        let keep = |seat: Seat| {
+        let keep = |mut seat: Seat| {
             if let Some(pool) = &self.pool {
+                // What counts for the client of this request does so until it is answered.
+                seat.run.env.end_request();
                 pool.add(seat);
             }
         };
         let mut seat = match seat.filter(Seat::is_usable) {
             Some(mut seat) => {
-                seat.run.env.trace = env.trace;
-                seat.run.env.owner = env.owner;
+                seat.run.env.begin_request(env);
                 seat
             }
             None => self

@@ -572,19 +572,27 @@ impl WorkerGroup {
                 None => std::future::pending().await,
             }
         };
+        let mut has = 0;
         let loads = async {
             for (number, facts) in &nodes {
                 load(&link, *number, facts, false).await?;
+                has += 1;
             }
             Ok(())
         };
         let loaded = until(over, &link, loads).await;
-        let loaded = loaded.map_err(|error| self.options.explained(error));
-        loaded.map_err(|error| match link.places() {
+        let Err(error) = loaded else { return Ok(link) };
+        let error = self.options.explained(error);
+        let reason = match link.places() {
             Some(places) => format!("{}\n{places}", error.for_log()),
             None => error.for_log(),
-        })?;
-        Ok(link)
+        };
+        // The worker goes, and with it the objects that it has made.
+        let links = [link];
+        for (number, facts) in &nodes[..has] {
+            finalize(&self.of, &links, &facts.node_name, *number).await;
+        }
+        Err(reason)
     }
 }
 

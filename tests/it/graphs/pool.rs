@@ -14,7 +14,7 @@ use crate::support::{
         python, reported, rest, session, time, with_parameter,
     },
     grpc::{Grpc, floats, raw},
-    http::post,
+    http::{get, post},
     ir,
     pipelines::{Config, lines, status},
     repository,
@@ -51,7 +51,7 @@ def note(text):
 }
 
 /// Handler that puts its inputs together.
-const JOINED: &str = "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n";
+pub(super) const JOINED: &str = "from pyovms import Tensor\nclass OvmsPythonModel:\n  def execute(self, inputs):\n    return [Tensor('out', b''.join(map(bytes, inputs)))]\n";
 
 /// Adds the graphs of these tests.
 pub(super) fn add_graphs(config: &mut Config) {
@@ -328,6 +328,31 @@ fn instances_follow_a_model_that_is_loaded_with_other_names() {
     // Each of them is used.
     for _ in 0..4 {
         assert_eq!(ask(), before);
+    }
+}
+
+#[test]
+fn models_count_for_the_interface_of_the_request() {
+    let mut config = Config::of(&["dummy"]);
+    let side = "input_side_packet: \"SESSION:session\"";
+    let inference = node("OpenVINOInferenceCalculator", "B:in", "A:out", side);
+    let text = graph("in", "out", &[session("dummy"), inference]);
+    add(&mut config, "g", &pooled("1", &text));
+    let server = config.serve_with(&["--metrics_enable"]);
+    let body = r#"{"inputs":[{"name":"in","shape":[1,10],"datatype":"FP32","data":[0,0,0,0,0,0,0,0,0,0]}]}"#;
+    let rest = || post(&server, "/v2/models/g/infer", body.as_bytes()).status;
+    assert_eq!([rest(), rest()], [200; 2]);
+    let client = Grpc::connect(&server);
+    let ones = floats(&[1.0; 10]);
+    client
+        .infer(raw("g", "in", "FP32", &[1, 10], &ones))
+        .unwrap();
+    let page = get(&server, "/metrics").text();
+    for (interface, count) in [("REST", 2), ("gRPC", 1)] {
+        let sample = format!(
+            "ovms_requests_success{{api=\"KServe\",interface=\"{interface}\",method=\"ModelInfer\",name=\"dummy\",version=\"1\"}} {count}"
+        );
+        assert!(page.contains(&sample), "{page}");
     }
 }
 

@@ -9,12 +9,12 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    pool::counting,
+    pool::{JOINED, counting},
     shared::{self, add_code, add_generator, set_options},
 };
 use crate::support::{
     Server, eventually,
-    graphs::{CODE, PYTHON, add, add_python, code, file, reported, shown},
+    graphs::{CODE, PYTHON, add, add_python, code, file, graph, python, reported, shown},
     grpc::{Call, Grpc},
     pipelines::{Config, is_ready, wait_lines},
     repository,
@@ -93,6 +93,52 @@ fn is_alive(process: u32) -> bool {
 pub(super) fn are_gone(processes: &[u32]) {
     eventually("the processes have ended", || {
         (!processes.iter().any(|process| is_alive(*process))).then_some(())
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_keeps_no_place_of_a_handler() {
+    let (_config, server) = lab(&["--max-python-runs", "4", "--write-timeout-seconds", "600"]);
+    let client = Grpc::connect(&server);
+    let large = "return [Tensor('out', b'x' * 500_000)]";
+    let talk = Talk::open(&client);
+    // Until the connection takes no more, since answers wait.
+    while talk.try_send(code("py", large), Duration::from_secs(2)) {}
+    let other = Grpc::connect(&server);
+    let call = other.call(code("py", FINE));
+    eventually("others are answered", || call.is_answered().then_some(()));
+    assert_eq!(shown(&call.wait().unwrap()), "out UINT8 [4] fine");
+    drop(talk);
+}
+
+#[test]
+fn a_handler_is_finalized_if_another_one_does_not_load_in_a_new_worker() {
+    let mut config = Config::of(&[]);
+    let nodes = [
+        python("a", "IN:in", "OUT:mid", "a.py", ""),
+        python("b", "IN:mid", "OUT:out", "b.py", ""),
+    ];
+    let text = graph("OVMS_PY_TENSOR:in", "OVMS_PY_TENSOR:out", &nodes);
+    add(&mut config, "two", &text);
+    let (log, stop) = (config.beside("log"), config.beside("stop"));
+    let first = format!(
+        "{CODE}    def finalize(self):\n        with open({log:?}, 'a') as file: file.write('finalized\\n')\n"
+    );
+    file(&config, "two/a.py", &first);
+    let second = format!(
+        "{JOINED}  def initialize(self, kwargs):\n    import os\n    if os.path.exists({stop:?}): raise ValueError('not now')\n"
+    );
+    file(&config, "two/b.py", &second);
+    let server = config.serve();
+    let client = Grpc::connect(&server);
+    let fine = || reported(&client, code("two", "return [Tensor('mid', b'fine')]"));
+    assert_eq!(fine(), "out UINT8 [4] fine");
+    fs::write(&stop, "").unwrap();
+    reported(&client, code("two", "os._exit(3)"));
+    wait_lines(&log, "finalized", 1);
+    fs::remove_file(&stop).unwrap();
+    eventually("the graph is there again", || {
+        (fine() == "out UINT8 [4] fine").then_some(())
     });
 }
 

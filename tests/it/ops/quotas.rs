@@ -19,7 +19,7 @@ use tonic_reflection::pb::v1::{
 
 use crate::support::{
     Server, busy, cli, eventually, fixture,
-    graphs::LIST,
+    graphs::{self, LIST, PASS},
     grpc::{self, Grpc, dummy},
     http::{Answer, JSON_LENGTH, connect, exchange, get, head, read, send},
     model,
@@ -161,9 +161,12 @@ fn requests_in_flight_and_streams_are_bounded() {
     busy["nireq"] = json!(1);
     let streamer = json!({"name": "streamer", "base_path": fixture("graphs/streamer")});
     config.json[LIST] = json!([streamer]);
+    let pooled = format!("# OVMS_GRAPH_QUEUE_MAX_SIZE: 1\n{PASS}");
+    graphs::add(&mut config, "pooled", &pooled);
     let limits = ["--client-limits", "streams=1,concurrent_requests=1"];
     let server = config.serve_with(&limits);
     requests_in_flight_are_bounded(&server);
+    a_pooled_graph_counts_for_nobody_between_requests(&server);
     a_request_whose_client_has_left_counts_until_its_inference_ends(&server);
     streams_are_bounded(&server);
 }
@@ -193,6 +196,15 @@ fn requests_in_flight_are_bounded(server: &Server) {
     eventually("it is over", || {
         (infer(server, &[]).status == 200).then_some(())
     });
+}
+
+fn a_pooled_graph_counts_for_nobody_between_requests(server: &Server) {
+    let grpc = Grpc::connect(server);
+    for _ in 0..3 {
+        grpc.infer(grpc::raw("pooled", "in", "UINT8", &[1], b"x"))
+            .unwrap();
+        assert_eq!(infer(server, &[]).status, 200);
+    }
 }
 
 fn a_request_whose_client_has_left_counts_until_its_inference_ends(server: &Server) {

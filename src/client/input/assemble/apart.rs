@@ -81,9 +81,11 @@ pub(super) fn columns(
     let (mut inputs, mut others) = (Vec::new(), Vec::new());
     for column in columns {
         let input = model.inputs.iter().find(|input| input.name == column.name);
-        let content = match input.map(TensorMetadata::dtype) {
+        let content = match input {
             // A file for an input of texts is one of them, and a column is a list.
-            Some(Some(DataType::String)) => Content::Json(serde_json::to_string(&column.cells)?),
+            Some(input) if input.dtype() == Some(DataType::String) => {
+                Content::Json(as_list(&column.cells, input)?)
+            }
             Some(_) => Content::Rows(column.table.into()),
             None => {
                 others.push(column.name);
@@ -97,6 +99,14 @@ pub(super) fn columns(
         inputs.push((column.name, input));
     }
     Ok(Some(TableInputs { inputs, others }))
+}
+
+/// Writes the texts of a column as a list, or as a list of rows where an input takes those.
+fn as_list(cells: &[String], input: &TensorMetadata) -> serde_json::Result<String> {
+    match table::takes_column(&input.shape, cells.len()) {
+        true => serde_json::to_string(&cells.chunks(1).collect::<Vec<_>>()),
+        false => serde_json::to_string(cells),
+    }
 }
 
 /// Returns an error for an object of another command that has no values.

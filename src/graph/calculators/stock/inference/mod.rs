@@ -196,7 +196,7 @@ impl Calculator for Runner {
             owner: context.env.owner.clone().map(Box::new),
             ..InferRequest::default()
         };
-        let run = opened.session.infer(request);
+        let run = opened.session.infer(request, context.env.origin);
         let outputs = Arc::clone(&opened.outputs);
         let at = context.at;
         let later = async move {

@@ -17,7 +17,7 @@ use crate::{
         timestamp::Timestamp,
     },
     python,
-    request::InferRequest,
+    request::{InferRequest, RequestOrigin},
     servable::{ServableInfo, TensorInfo},
     tensor::{DataType, Dim, Layout, PartialShape, TensorMap},
 };
@@ -129,7 +129,11 @@ impl ServableSession for Opened {
         renewed.filter(|info| info != known)
     }
 
-    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+    fn infer(
+        &self,
+        request: InferRequest,
+        _: RequestOrigin,
+    ) -> BoxFuture<'static, Result<TensorMap>> {
         self.inner.requests.lock().push(request);
         let answer = self.inner.answer.lock().take();
         let answer = answer.unwrap_or_else(|| Ok(TensorMap::default()));
