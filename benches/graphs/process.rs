@@ -11,7 +11,7 @@ use ovms::{
     metrics::{GraphCall, Metrics},
     openvino::runtime,
     python,
-    request::{Data, Declared, InferRequest, InputTensor},
+    request::{Data, Declared, InferRequest, InputTensor, RequestOrigin},
     servable::ServableInfo,
     tensor::{DataType, Tensor, TensorMap},
 };
@@ -229,7 +229,11 @@ impl ServableSession for StandIn {
         None
     }
 
-    fn infer(&self, request: InferRequest) -> BoxFuture<'static, Result<TensorMap>> {
+    fn infer(
+        &self,
+        request: InferRequest,
+        _: RequestOrigin,
+    ) -> BoxFuture<'static, Result<TensorMap>> {
         drop(request);
         let mut outputs = TensorMap::default();
         let one = Tensor::new(DataType::U8, vec![1], Bytes::from_static(&[1]));
