@@ -13,7 +13,7 @@ use super::gather::{Mapped, PIECE};
 use crate::{
     budget::{Budget, Charge},
     error::{Error, ErrorKind, Result},
-    task,
+    task::{self, Task},
 };
 
 /// Maximum size of a message or body that is no inference; its strings are names, and it is read where it has come.
@@ -71,14 +71,20 @@ pub(super) async fn expand(
     if is_small && expansion.run(AT_ONCE)? {
         return Ok(expansion.finish());
     }
-    // Those that wait hold what is packed. The semaphore is never closed.
-    let turn = TURNS.acquire().await.ok();
-    task::blocking("expand", move || {
-        let done = expansion.run(usize::MAX);
-        drop(turn);
-        done.map(|_| expansion.finish())
-    })
-    .await
+    // Those that wait hold what is packed. In a task of its own, since a turn would be kept from others by a stream that
+    // is given it while it waits for its client. The semaphore is never closed.
+    let expanded = Task::spawn(async move {
+        let turn = TURNS.acquire().await.ok();
+        task::blocking("expand", move || {
+            let done = expansion.run(usize::MAX);
+            drop(turn);
+            done.map(|_| expansion.finish())
+        })
+        .await
+    });
+    expanded
+        .await
+        .unwrap_or_else(|error| Err(Error::internal("Internal server error").with_source(error)))
 }
 
 /// Turns of what is expanded beside the async workers: one for each core but one, since it is work for the

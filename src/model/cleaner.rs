@@ -67,6 +67,7 @@ pub(crate) fn let_go(
     old: Arc<Loaded>,
     limit: Duration,
 ) -> impl Future<Output = ()> + use<> {
+    old.leave(limit);
     let this = Arc::clone(version);
     let sequences = Arc::clone(version.sequences());
     let (model, version) = (version.model().to_owned(), version.number());

@@ -3,8 +3,8 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
 };
 
 use futures::{FutureExt, future::Shared};
@@ -82,6 +82,8 @@ pub struct Loaded {
     pub(crate) decoding: Decoding,
     /// Bytes of the outputs whose shapes are fixed, all together.
     pub(super) fixed_outputs: usize,
+    /// Time until which sequences continue on it, since it takes no new ones.
+    pub(super) left_until: OnceLock<Instant>,
 }
 
 /// Two are equal if they are the same load.
@@ -425,6 +427,7 @@ impl Loaded {
         let fixed = outputs.filter_map(TensorInfo::fixed_bytes);
         Ok(Self {
             fixed_outputs: fixed.sum(),
+            left_until: OnceLock::new(),
             info: compiled.info,
             labels: labels.map(|labels| labels.text),
             rt_info: ir.rt_info,
@@ -486,6 +489,19 @@ impl Loaded {
     pub(super) fn has_same_states(&self, other: &Self) -> bool {
         let digest = |loaded: &Self| loaded.variables.as_ref().map(|it| it.digest().to_owned());
         digest(self) == digest(other) && self.info.is_same_but_for_shapes(&other.info)
+    }
+
+    /// Notes that it takes no new sequences, and for how long others continue.
+    pub(super) fn leave(&self, limit: Duration) {
+        if let Some(until) = Instant::now().checked_add(limit) {
+            let _ = self.left_until.set(until);
+        }
+    }
+
+    /// Returns for how long its sequences still continue; `None` if it takes new ones, or there is no end.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let until = self.left_until.get()?;
+        Some(until.saturating_duration_since(Instant::now()))
     }
 
     /// Returns whether idle sequences are removed.

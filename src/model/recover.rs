@@ -38,8 +38,8 @@ pub(super) struct Recovery {
 
 #[derive(Default)]
 struct State {
-    /// Replacement in flight, and the model that it replaces.
-    pending: Option<(Arc<Loaded>, SharedLoad)>,
+    /// Replacements in flight, each with the model that it replaces: the one in place, and those that sequences are left on.
+    pending: Vec<(Arc<Loaded>, SharedLoad)>,
     /// Earliest time at which the next one may begin.
     next: Option<Instant>,
 }
@@ -111,18 +111,18 @@ impl Version {
     /// its replacement at once.
     fn replace(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedLoad {
         let mut state = self.recovery.state.lock();
-        if let Some((of, pending)) = &state.pending
-            && Arc::ptr_eq(of, spoilt)
-        {
+        let mut pending = state.pending.iter();
+        if let Some((_, pending)) = pending.find(|(of, _)| Arc::ptr_eq(of, spoilt)) {
             return pending.clone();
         }
-        match self.loaded() {
-            Ok(current) if Arc::ptr_eq(&current, spoilt) => {}
+        let is_left = match self.loaded() {
+            Ok(current) if Arc::ptr_eq(&current, spoilt) => false,
+            _ if self.has_left_sequences_on(spoilt) => true,
             current => {
                 let current = current.map_err(|error| error.message().into());
                 return start_shared(std::future::ready(current));
             }
-        }
+        };
         let begin = state.next;
         let version = Arc::clone(self);
         let of = Arc::clone(spoilt);
@@ -133,7 +133,13 @@ impl Version {
             }
             let started = Instant::now();
             // Whatever happens, the next one that fails may be replaced.
-            let load = AssertUnwindSafe(version.load_in_place_of(&spoilt)).catch_unwind();
+            let load = async {
+                match is_left {
+                    true => version.load_for_those_left_on(&spoilt).await,
+                    false => version.load_in_place_of(&spoilt).await,
+                }
+            };
+            let load = AssertUnwindSafe(load).catch_unwind();
             let outcome = load
                 .await
                 .unwrap_or_else(|_| Err("a bug: it panicked".into()));
@@ -151,12 +157,12 @@ impl Version {
                 spoilt.runner.hand_over();
             }
             let mut state = version.recovery.state.lock();
-            state.pending = None;
+            state.pending.retain(|(of, _)| !Arc::ptr_eq(of, &spoilt));
             state.next = Some(Instant::now() + pause);
             drop(state);
             outcome
         });
-        state.pending = Some((of, pending.clone()));
+        state.pending.push((of, pending.clone()));
         pending
     }
 
@@ -168,20 +174,55 @@ impl Version {
         if spoilt.runner.health().keeps_sequences() && self.sequences().has_replaced() {
             return Err("sequences still go on on the one replaced before".into());
         }
-        let loaded = spoilt.load_again(self.model(), self.number()).await;
-        let loaded = loaded.map_err(|error| Arc::from(chain(&*error.source)))?;
+        let loaded = self.load_again(spoilt).await?;
         // Sequences that stay are protected as well from now on.
         let guard = loaded.runner.health().guard();
         spoilt.runner.health().watch(guard.cloned());
         if !self.put_in_place_of(spoilt, &loaded) {
-            Task::spawn(cleaner::let_go(self, loaded, self.drain())).detach();
-            // Another one is there meanwhile, or none is wanted any more.
-            return self.loaded().map_err(|error| error.message().into());
+            let drain = self.drain();
+            Task::spawn(cleaner::let_go(self, Arc::clone(&loaded), drain)).detach();
+            // Another one is there meanwhile, or none is wanted any more. Sequences have moved all the same.
+            return match self.sequences().count(&loaded) {
+                0 => self.loaded().map_err(|error| error.message().into()),
+                _ => Ok(loaded),
+            };
         }
         tracing::warn!(
             model = self.model(),
             version = self.number(),
             "an inference failed, so the compiled model was replaced"
+        );
+        Ok(loaded)
+    }
+
+    async fn load_again(&self, spoilt: &Arc<Loaded>) -> SharedOutcome {
+        let loaded = spoilt.load_again(self.model(), self.number()).await;
+        loaded.map_err(|error| Arc::from(chain(&*error.source)))
+    }
+
+    /// Returns whether sequences continue on a model that is not in place any more, and can move to another load of it.
+    /// Those of a store continue on whatever is loaded.
+    fn has_left_sequences_on(&self, loaded: &Arc<Loaded>) -> bool {
+        let is_kept = self.keeper().is_some() && loaded.shares_sequences();
+        let may_move = loaded.variables.is_some() && !loaded.runner.health().keeps_sequences();
+        may_move && !is_kept && self.sequences().count(loaded) > 0
+    }
+
+    /// Loads a model again that has been replaced or retired, for the sequences that are left on it, for as long as they
+    /// have.
+    async fn load_for_those_left_on(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedOutcome {
+        let loaded = self.load_again(spoilt).await?;
+        if !spoilt.has_same_states(&loaded) {
+            return Err("its file has changed".into());
+        }
+        self.attend(&loaded);
+        drop(self.sequences().move_all(spoilt, &loaded, |_| None));
+        let limit = spoilt.time_left().unwrap_or_else(|| self.drain());
+        Task::spawn(cleaner::let_go(self, Arc::clone(&loaded), limit)).detach();
+        tracing::warn!(
+            model = self.model(),
+            version = self.number(),
+            "an inference failed, so the compiled model that sequences are left on was replaced"
         );
         Ok(loaded)
     }

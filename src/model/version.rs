@@ -180,7 +180,12 @@ impl Version {
             self.reporter.sequences().keep();
             self.sequences.renew(Some(Arc::clone(&loaded)));
         }
+        let is_stateful = loaded.is_stateful();
         let old = self.loaded.swap(Some(loaded));
+        if is_stateful {
+            // A replacement may have taken the place of the old one since.
+            self.sequences.renew(self.loaded().ok());
+        }
         self.status
             .send_replace(Status::ok(VersionState::Available));
         self.failure.store(None);

@@ -94,7 +94,8 @@ impl Slot {
             .create_infer_request()
             .map_err(runtime("create an infer request"))?;
         let leftovers = Leftovers::of_model(inputs, outputs);
-        let inputs = inputs
+        let described = inputs;
+        let inputs = described
             .iter()
             .map(|described| {
                 let mut input = Input::new(described);
@@ -106,7 +107,7 @@ impl Slot {
                 Ok(input)
             })
             .collect::<Result<_, SlotError>>()?;
-        let outputs = Output::of_request(outputs, &request)?;
+        let outputs = Output::of_request([described, outputs], &request)?;
         let states = states.map(|states| states.of_slot(&request)).transpose()?;
         Ok(Self {
             engine: Engine::Own(Bound::new(request)),
@@ -139,7 +140,7 @@ impl Slot {
         Ok(Self {
             engine: Engine::OfSequences(Arc::clone(maker)),
             inputs: inputs.iter().map(Input::new).collect(),
-            outputs: Output::of_lender(outputs)?,
+            outputs: Output::of_lender([inputs, outputs])?,
             gives: false,
             set: new_set(),
             resting: resting.collect::<Result<_, SlotError>>()?,

@@ -45,14 +45,14 @@ impl OutputTensor {
 }
 
 impl Output {
-    /// Describes the outputs of an infer request, which has their tensors.
+    /// Describes the outputs of an infer request, which has their tensors, by the inputs as well.
     pub(super) fn of_request(
-        outputs: &[Described],
+        [inputs, outputs]: [&[Described]; 2],
         request: &InferRequest,
     ) -> Result<Vec<Self>, SlotError> {
         let own = |described: &Described, shape: &[usize]| {
             // Clients see another shape than the runtime, which is asked for its own then.
-            if described.axes.is_some() {
+            if described.axes.is_some() || is_input(described, inputs) {
                 return Ok(None);
             }
             let port = described.info.port;
@@ -70,9 +70,9 @@ impl Output {
     }
 
     /// Describes the outputs of infer requests that are lent tensors, and makes these.
-    pub(super) fn of_lender(outputs: &[Described]) -> Result<Vec<Self>, SlotError> {
+    pub(super) fn of_lender([inputs, outputs]: [&[Described]; 2]) -> Result<Vec<Self>, SlotError> {
         let lent = |described: &Described, shape: &[usize]| {
-            if shape.is_empty() {
+            if shape.is_empty() || is_input(described, inputs) {
                 // The C interface makes no tensor without dimensions.
                 return Ok(None);
             }
@@ -195,6 +195,12 @@ impl Output {
         };
         copy_out(self.dtype, shape, axes, &tensor)
     }
+}
+
+/// Returns whether an output is an input as it is, by the name of its tensor: the runtime has one tensor for both, which
+/// is another one whenever either is set.
+fn is_input(output: &Described, inputs: &[Described]) -> bool {
+    inputs.iter().any(|input| input.own == output.own)
 }
 
 fn copy_out(

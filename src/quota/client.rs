@@ -14,7 +14,7 @@ use std::{
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock as _};
 use parking_lot::Mutex;
 use strum::EnumCount;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     clients::ClientKey,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     budget::{Budget, BudgetOwner},
     error::{Error, ErrorKind, whole_milliseconds},
+    task::Task,
 };
 
 /// Time after which a client that has too much in flight is asked to try again.
@@ -94,7 +95,7 @@ pub struct CountedClient {
     /// Refusals that are held back.
     delayed: AtomicU32,
     /// Turn of the streams that wait for the rate.
-    turn: tokio::sync::Mutex<()>,
+    turn: Semaphore,
     /// Time of its last request.
     last: AtomicU64,
     counts: Arc<QuotaCounts>,
@@ -168,7 +169,7 @@ impl CountedClient {
             budget,
             held: Default::default(),
             delayed: AtomicU32::new(0),
-            turn: tokio::sync::Mutex::default(),
+            turn: Semaphore::new(1),
             last: AtomicU64::new(0),
             counts: Arc::clone(counts),
         }
@@ -230,12 +231,18 @@ impl CountedClient {
     }
 
     /// Waits until it may send another message of a stream.
-    pub async fn pace(&self) {
-        // One waits for the time, and the others of the client for this one.
-        let _turn = self.turn.lock().await;
-        while let Some(wait) = self.wait() {
-            tokio::time::sleep(wait).await;
-        }
+    pub async fn pace(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        // In a task of its own: a stream that waits for its client would keep the turn from the others of this one.
+        let paced = Task::spawn(async move {
+            // One waits for the time, and the others of the client for this one.
+            let _turn = this.turn.acquire().await;
+            while let Some(wait) = this.wait() {
+                tokio::time::sleep(wait).await;
+            }
+        });
+        // It ends early only with the server.
+        drop(paced.await);
     }
 
     /// Counts a request for the rate; returns how long it has to wait if it is one too many, and is not counted.

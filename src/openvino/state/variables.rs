@@ -17,7 +17,7 @@ use crate::{
 
 /// Variables of more bytes are passed. To give an infer request another input and another output
 /// takes about as long as to copy so many bytes in and out (decision 0029).
-const SMALL: usize = 64 << 10;
+pub(super) const MAX_COPIED: usize = 64 << 10;
 
 /// Contents of a model's variables.
 pub(in crate::openvino) struct StateValues {
@@ -76,7 +76,7 @@ impl Variables {
         let size = byte_size(dtype, &zeros).ok().flatten();
         let size = size.ok_or_else(|| ModelLoadError::unfit("strings are no state"))?;
         let is_fixed = shape.fixed().is_some();
-        let transfer = if is_fixed && size <= SMALL {
+        let transfer = if is_fixed && size <= MAX_COPIED {
             let start = self.bytes;
             self.bytes += size;
             Transfer::Copied(start..self.bytes)

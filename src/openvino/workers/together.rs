@@ -114,8 +114,7 @@ impl Shared {
             }
             // One that fails is not to fail the others.
             failed => {
-                let spoils = |error: &SlotError| error.is_of_inference();
-                let spoils = self.health.may_be_spoilt() && failed.as_ref().is_err_and(spoils);
+                let spoils = self.health.may_be_spoilt() && breaks_off(&failed);
                 if spoils {
                     // Others on the same compiled model may be wrong, or fail, from here on.
                     rules.doubt();
@@ -147,8 +146,8 @@ impl Shared {
                         "a batch of {rows} rows failed although each of its requests runs alone: {error}"
                     );
                     let _ = rules.off.set(reason.into());
-                } else if spoils {
-                    // Nobody may be left who would report it.
+                } else if spoils && !outputs.iter().any(|(outcome, _)| breaks_off(outcome)) {
+                    // Nobody is left who would report it.
                     self.health.doubt();
                 }
                 outputs
@@ -202,6 +201,12 @@ impl Shared {
 /// whose client has left meanwhile did not run, and it may be the one that made the batch fail.
 fn is_of_batch<T, E>(gathered: usize, alone: &[(Result<T, E>, Instant)]) -> bool {
     gathered > 0 && alone.len() == gathered && alone.iter().all(|(outcome, _)| outcome.is_ok())
+}
+
+/// Returns whether a run has failed within the runtime.
+fn breaks_off<T>(outcome: &Result<T, SlotError>) -> bool {
+    let error = outcome.as_ref().err();
+    error.is_some_and(SlotError::is_of_inference)
 }
 
 /// Returns a count as the number of an attribute.

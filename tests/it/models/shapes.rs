@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     grpc::{Grpc, floats},
-    loaded::{describe, error, infer, load, options},
+    loaded::{describe, error, infer, infer_copied, load, options},
     model,
     pipelines::{self, Config, request},
     repository,
@@ -84,16 +84,22 @@ fn an_open_dimension_takes_any_length_and_a_range_those_within() {
 
 #[test]
 fn an_output_that_is_an_input_is_that_of_the_request() {
-    let passed_on = load(&model("passed_on"), &options(), &[]).unwrap();
-    // Of 30 numbers, which are copied, and of as many as are read where they lie.
-    for (length, number) in [(30_usize, 9.0_f32), (70_000, 3.0), (70_000, 4.0), (30, 5.0)] {
-        let given = vec![number; length];
-        let outputs = infer(&passed_on, &[("x", &[1, length], &given)]).unwrap();
-        let total = (vec![1], vec![number * length as f32]);
-        assert!(
-            outputs == [total, (vec![1, length], given)],
-            "{length} {number}"
-        );
+    // Of 30 numbers, which are copied, and of as many as are read where they lie, or whose output is given away.
+    let lengths = [30, 70_000, 70_000, 30, 70_000];
+    for fixed_length in [None, Some(30), Some(70_000)] {
+        let options = fixed_length.map_or_else(options, |length| anonymous(fixed(&[1, length])));
+        let passed_on = load(&model("passed_on"), &options, &[]).unwrap();
+        let fits = |length: &usize| fixed_length.is_none_or(|fixed| fixed == *length);
+        let lengths = lengths.into_iter().filter(fits);
+        for (number, length) in (1_u8..).map(f32::from).zip(lengths) {
+            for infer in [infer, infer_copied, infer_copied] {
+                let given = vec![number; length];
+                let outputs = infer(&passed_on, &[("x", &[1, length], &given)]).unwrap();
+                let total = (vec![1], vec![number * length as f32]);
+                let is_right = outputs == [total, (vec![1, length], given)];
+                assert!(is_right, "{length} of {number}, {fixed_length:?}");
+            }
+        }
     }
 }
 

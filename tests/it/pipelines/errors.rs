@@ -54,7 +54,7 @@ fn what_is_refused_is_refused_by_the_names_of_inputs() {
     fits();
     for _ in 0..3 {
         let refused = product("matrices", [2, 3], [4, 2]);
-        assert!(refused.contains("a[2,3]"), "{refused}");
+        assert!(refused.contains("f32[2,3]"), "{refused}");
     }
     fits();
     assert_eq!(product("matrices", [4, 2], [2, 3]), "product [4,3] 2 2");

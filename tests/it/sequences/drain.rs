@@ -53,6 +53,47 @@ fn models_that_change_keep_their_sequences() {
     what_is_left_when_the_time_is_over_goes(&server, &path);
     a_sequence_outlives_a_reload_and_the_version_after_it(&server, &path);
     sequences_of_a_model_that_is_removed_go_on_too(&server, &path);
+    a_step_that_fails_ends_none_of_the_others_that_are_left(&server, &path);
+}
+
+fn a_step_that_fails_ends_none_of_the_others_that_are_left(server: &Server, path: &Path) {
+    const NAME: &str = "left_fails";
+    let of = |nireq: u32| {
+        let mut entry = entry(NAME, "running_fail");
+        entry["drain_sequences_seconds"] = json!(600);
+        entry["nireq"] = json!(nireq);
+        entry
+    };
+    let step = |id: u64, split: i64| Ask::new(NAME, 1.0).extra("split", split).id(id);
+    let client = Client::connect(server);
+    let mut totals = [0.0; 4];
+    // A model that is replaced, that has been so before, and that is removed.
+    for (models, fails) in [
+        (vec![of(2)], None),
+        (vec![of(3)], Some(1)),
+        (vec![of(1)], Some(2)),
+        (vec![], Some(3)),
+    ] {
+        write(path, &models);
+        reload(server);
+        if let Some(id) = fails {
+            let refused = client.refused(Wire::Raw, &step(id, 3));
+            let closed = format!(" - sequence {id} has been closed");
+            assert!(refused.ends_with(&closed), "{refused}");
+            totals[usize::try_from(id).unwrap() - 1] = f32::NAN;
+        }
+        for (id, total) in (1..).zip(&mut totals).filter(|(_, total)| !total.is_nan()) {
+            let first = *total == 0.0;
+            *total += 1.0;
+            let ask = step(id, 2);
+            let ask = if first { ask.start() } else { ask };
+            assert_eq!(client.total(Wire::Raw, &ask), (id, *total), "{fails:?}");
+        }
+    }
+    assert_eq!(client.total(Wire::Raw, &step(4, 2).end()), (4, 5.0));
+    eventually("the version ends", || {
+        (states(server, NAME).is_empty() || states(server, NAME) == ["1 END"]).then_some(())
+    });
 }
 
 fn what_is_replaced_serves_its_sequences_to_their_end(server: &Server, path: &Path) {

@@ -1,5 +1,6 @@
 //! Models loaded in the test's own process, without a server.
 
+use bytes::Bytes;
 use ovms::{
     budget::Budget,
     metrics::RequestRecord,
@@ -98,6 +99,24 @@ pub(crate) fn infer(
     compiled: &Compiled,
     inputs: &[(&str, &[usize], &[f32])],
 ) -> Result<Vec<Output>, String> {
+    infer_of(compiled, inputs, |values| floats(values).into())
+}
+
+/// Runs one with inputs that begin where no f32 does, so that they are copied.
+pub(crate) fn infer_copied(
+    compiled: &Compiled,
+    inputs: &[(&str, &[usize], &[f32])],
+) -> Result<Vec<Output>, String> {
+    infer_of(compiled, inputs, |values| {
+        Bytes::from([&[0; 1][..], &floats(values)].concat()).slice(1..)
+    })
+}
+
+fn infer_of(
+    compiled: &Compiled,
+    inputs: &[(&str, &[usize], &[f32])],
+    bytes: impl Fn(&[f32]) -> Bytes,
+) -> Result<Vec<Output>, String> {
     let inputs = inputs
         .iter()
         .map(|(name, shape, values)| InputTensor {
@@ -107,7 +126,7 @@ pub(crate) fn infer(
                 .iter()
                 .map(|&length| i64::try_from(length).unwrap())
                 .collect(),
-            data: Data::Raw(floats(values).into()),
+            data: Data::Raw(bytes(values)),
         })
         .collect();
     let request = InferRequest {

@@ -12,6 +12,8 @@ use quick_xml::{
     events::{BytesStart, Event},
 };
 
+use super::variables::MAX_COPIED;
+
 /// Name of the tensor of a variable, with its place among them behind it.
 pub(super) const TENSOR: &str = "ovms_state_";
 
@@ -169,7 +171,7 @@ impl<'a> SplitGraph<'a> {
                 begins += &layer;
             };
             let mut end = |shape: &str| {
-                if !(graph.passes_on(write) && is_open(shape)) {
+                if !(graph.passes_on(write) && may_be_passed(shape)) {
                     return ends += &graph.result(write);
                 }
                 let after = graph.new_id(2 * reads.len() + place);
@@ -411,8 +413,8 @@ impl<'a> IrGraph<'a> {
     }
 
     /// Writes a layer that takes the inputs of another one as an output of the model behind a copy, and the edge between
-    /// them. An output of open shape that is an input as well has one tensor with it in the runtime, which then reads the
-    /// input where the output is to be written.
+    /// them. An output that is an input as well has one tensor with it in the runtime, which then reads the input where the
+    /// output is to be written.
     fn copied_result(&self, layer: &IrLayer, precision: &str, result: &str) -> [String; 2] {
         let (id, name, port) = (&layer.id, escape(&layer.name), "1");
         let inputs = &self.text[layer.inputs.clone()];
@@ -449,9 +451,15 @@ impl<'a> IrGraph<'a> {
     }
 }
 
-/// Returns whether a shape of an IR file has a length that is not fixed.
-fn is_open(shape: &str) -> bool {
-    shape.contains(['?', '.'])
+/// Returns whether a variable of a shape of an IR file may be passed to infer requests, instead of copied: its shape is
+/// open, or it may be large.
+fn may_be_passed(shape: &str) -> bool {
+    const MAX_WIDTH: usize = 8;
+    let mut lengths = shape.split(',').filter(|length| !length.is_empty());
+    let bytes = lengths.try_fold(MAX_WIDTH, |bytes, length| {
+        bytes.checked_mul(length.trim().parse().ok()?)
+    });
+    bytes.is_none_or(|bytes| bytes > MAX_COPIED)
 }
 
 /// Writes an edge to the one input of a layer.

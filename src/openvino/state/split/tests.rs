@@ -114,6 +114,25 @@ fn what_is_remembered_as_it_is_is_copied() {
     1->6
     5->11
     ");
+    let copies = |shape: &str| {
+        let shape = B.replace(
+            r#"variable_shape="""#,
+            &format!(r#"variable_shape="{shape}""#),
+        );
+        let layers = [
+            (0, "Parameter", ""),
+            (1, "ReadValue", shape.as_str()),
+            (6, "Assign", &shape),
+        ];
+        split(&graph(&layers, &[(0, 6)]))
+            .unwrap()
+            .1
+            .contains("Identity")
+    };
+    assert_eq!(
+        ["", "4,2048", "4,2049", "1,?", "2..3"].map(copies),
+        [false, false, true, true, true]
+    );
 }
 
 #[test]
@@ -164,11 +183,13 @@ fn variables_of_old_operators_are_what_they_begin_with() {
     id=1 name=ReadValue&amp;1 type=Parameter
     id=6 name=ReadValue&amp;2 type=Parameter
     id=2 name=ReadValue&amp;2 type=Convert
-    id=3 name=Assign&amp;3 type=Result
+    id=3 name=Assign&amp;3 type=Identity
+    id=9 name=ovms_state_9 type=Result
     id=4 name=Assign&amp;4 type=Convert
     id=8 name=ovms_state_8 type=Result
     1->3
     2->4
+    3->9
     6->2
     4->8
     ");
