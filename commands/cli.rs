@@ -166,7 +166,7 @@ pub(crate) fn parse(args: &[OsString]) -> Result<Cli, Failure> {
     let command = with_whole_headers(command, args);
     let matches = command.try_get_matches_from(args);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.map_err(|error| explain(error, args))
+    cli.map_err(|error| explain(spelling::without_hidden(&Cli::command(), error), args))
 }
 
 /// Puts `serve` before arguments that begin with a server flag, so that start scripts of other
@@ -563,7 +563,7 @@ fn in_place_of_end(error: &clap::Error) -> Option<String> {
         "--warmup <N>",
     ];
     let hint = match (has("--sequence"), has("--no-end")) {
-        _ if has("--stream") => infer::STEPS_OF_STREAM,
+        _ if has("--stream") => infer::beside_stream(&all),
         (true, _) if of_load.into_iter().any(has) => {
             "`ovms bench MODEL --sequence N --duration TIME --concurrency C` measures sequences of N steps each"
         }

@@ -1,6 +1,9 @@
 //! Locations given by the environment.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Component, Path, PathBuf},
+};
 
 use ovms::{
     config::Flags,
@@ -92,9 +95,61 @@ pub(crate) fn folder_of(file: &Path) -> &Path {
     or_here(file.parent().unwrap_or(Path::new("")))
 }
 
+/// Returns the absolute path of what may have to be made yet, without `..`, through which the server takes no path, and
+/// without links.
+pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let whole = std::path::absolute(or_here(path))?;
+    let mut above = whole.ancestors();
+    let found = above.find_map(|there| Some((there, there.canonicalize().ok()?)));
+    let (there, found) = found.unwrap_or((Path::new("/"), PathBuf::from("/")));
+    // What does not exist yet has no links to follow.
+    let rest = whole.strip_prefix(there).unwrap_or(&whole);
+    Ok(rest.components().fold(found, |mut path, part| {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            part => path.push(part),
+        }
+        path
+    }))
+}
+
+/// Returns whether a path goes through `..`.
+pub(crate) fn has_parent(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
+}
+
 /// Reads an environment variable as a path; empty counts as absent.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::resolved;
+
+    #[test]
+    fn a_path_that_is_not_there_yet_is_resolved_as_far_as_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        symlink(folder.join("a/b"), folder.join("link")).unwrap();
+        for (path, expected) in [
+            ("a/b", "a/b"),
+            ("a/../a/./b", "a/b"),
+            ("a/b/../new", "a/new"),
+            ("new/../other", "other"),
+            ("a/new/../../x/y", "x/y"),
+            ("link/../new", "a/new"),
+            ("link", "a/b"),
+        ] {
+            let found = resolved(&folder.join(path)).unwrap();
+            assert_eq!(found, folder.join(expected), "{path}");
+        }
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(resolved("".as_ref()).unwrap(), here);
+    }
 }

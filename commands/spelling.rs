@@ -87,6 +87,32 @@ pub(crate) fn rendered(error: &clap::Error) -> String {
     }
 }
 
+/// Takes hidden subcommands out of those that an error lists or suggests.
+pub(crate) fn without_hidden(command: &Command, mut error: clap::Error) -> clap::Error {
+    let is_shown = |name: &String| {
+        let found = command.find_subcommand(name);
+        found.is_none_or(|found| !found.is_hide_set())
+    };
+    for kind in [
+        ContextKind::ValidSubcommand,
+        ContextKind::SuggestedSubcommand,
+    ] {
+        let Some(ContextValue::Strings(mut names)) = error.remove(kind) else {
+            continue;
+        };
+        names.retain(is_shown);
+        if !names.is_empty() {
+            error.insert(kind, ContextValue::Strings(names));
+        }
+    }
+    // An empty list of tips is an empty line.
+    let tips = error.get(ContextKind::Suggested);
+    if matches!(tips, Some(ContextValue::StyledStrs(tips)) if tips.is_empty()) {
+        error.remove(ContextKind::Suggested);
+    }
+    error
+}
+
 /// Flags whose values are not shown.
 const SECRETS: [&str; 3] = ["--api-key", "--bearer", "--header"];
 
@@ -140,7 +166,7 @@ mod tests {
 
     use clap::{Arg, Command, error::ErrorKind};
 
-    use super::{normalized, of_no_text, rendered};
+    use super::{normalized, of_no_text, rendered, without_hidden};
 
     #[test]
     fn numbers_that_cannot_be_read_are_described_in_words() {
@@ -168,6 +194,26 @@ mod tests {
             assert!(line.ends_with(end), "{text}");
             assert!(line.starts_with("error: invalid value '"), "{text}");
         }
+    }
+
+    #[test]
+    fn hidden_subcommands_are_neither_listed_nor_suggested() {
+        let hidden = Command::new("supervise").hide(true);
+        let command = Command::new("ovms")
+            .subcommand_required(true)
+            .subcommand(Command::new("serve"))
+            .subcommand(hidden);
+        let text = |args: &[&str]| {
+            let error = command.clone().try_get_matches_from(args).unwrap_err();
+            rendered(&without_hidden(&command, error))
+        };
+        let listed = text(&["ovms"]);
+        assert!(listed.contains("[subcommands: serve, help]"), "{listed}");
+        let suggested = text(&["ovms", "superwise"]);
+        let start = "error: unrecognized subcommand 'superwise'\n\nUsage: ovms <COMMAND>\n";
+        assert!(suggested.starts_with(start), "{suggested}");
+        let suggested = text(&["ovms", "serv"]);
+        assert!(suggested.contains("exists: 'serve'\n"), "{suggested}");
     }
 
     #[test]

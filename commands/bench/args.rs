@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     completions::{names, usual},
+    error::Failure,
     infer::{ImageArgs, InputArgs, RequestArgs, ServerArgs, duration, model_name},
 };
 
@@ -42,8 +43,12 @@ Examples:
   ovms bench resnet --against before.json --fail-if 'worse>5%'
   ovms bench --against before.json after.json
 
-Exit codes: 0 done; 1 a condition holds, or requests failed; 64 usage; 69 the server cannot be \
-reached; 130 Ctrl-C; 143 SIGTERM. What was measured until then is reported.";
+Exit codes: 0 done; 1 a condition holds, requests failed, or no request was answered within the \
+windows; 64 usage; 69 the server cannot be reached; 130 Ctrl-C; 143 SIGTERM. What was measured until \
+then is reported.";
+
+/// Usual maximum number of windows of a level.
+const MAX_TRIALS: u16 = 10;
 
 /// Flags of `ovms bench`.
 #[derive(Debug, clap::Args)]
@@ -158,14 +163,13 @@ pub(super) struct MeasurementArgs {
     )]
     pub(super) stability: u16,
 
-    /// Maximum number of windows per level
+    /// Maximum number of windows per level [default: 10, or --windows if that is more]
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 10,
         value_parser = clap::value_parser!(u16).range(1..=1000)
     )]
-    pub(super) max_trials: u16,
+    pub(super) max_trials: Option<u16>,
 
     /// Time limit for all levels together
     #[arg(long, value_name = "TIME", value_parser = TypedDuration::read, default_value = "10m")]
@@ -331,6 +335,23 @@ impl TypedDuration {
 }
 
 impl MeasurementArgs {
+    /// Returns the maximum number of windows of a level, which has as many as must agree.
+    pub(super) fn max_windows(&self) -> Result<u16, Failure> {
+        let windows = self.windows;
+        match self.max_trials {
+            Some(most) if most < windows => {
+                let text = format!(
+                    "`--max-trials {most}` is less than the {windows} windows that must agree (`--windows`)"
+                );
+                let hint =
+                    format!("write `--max-trials {windows}`, or more, or `--windows {most}`");
+                Err(Failure::usage(text).hint(hint))
+            }
+            Some(most) => Ok(most),
+            None => Ok(MAX_TRIALS.max(windows)),
+        }
+    }
+
     /// Returns what is to be said of durations that take longer than they may be meant to.
     pub(super) fn note(&self) -> Option<String> {
         let all = [
@@ -377,15 +398,38 @@ mod tests {
     use clap::{Args as _, Command, FromArgMatches as _};
 
     use super::{MeasurementArgs, Responses, duration_with_unit, responses};
+    use crate::error::FailureKind;
+
+    fn measurement(flags: &str) -> MeasurementArgs {
+        let words = ["bench"].into_iter().chain(flags.split_whitespace());
+        let command = MeasurementArgs::augment_args(Command::new("bench"));
+        let matches = command.get_matches_from(words);
+        MeasurementArgs::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn a_level_may_have_as_many_windows_as_must_agree() {
+        let most = |flags: &str| measurement(flags).max_windows();
+        for (flags, expected) in [
+            ("", 10),
+            ("--windows 12", 12),
+            ("--max-trials 3", 3),
+            ("--windows 1 --max-trials 1", 1),
+            ("--windows 5 --max-trials 900", 900),
+        ] {
+            assert_eq!(most(flags).unwrap(), expected, "{flags}");
+        }
+        insta::assert_snapshot!(most("--max-trials 1").unwrap_err().text(), @r"
+        error: `--max-trials 1` is less than the 3 windows that must agree (`--windows`)
+        hint: write `--max-trials 3`, or more, or `--windows 1`
+        ");
+        let error = most("--windows 5 --max-trials 3").unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Usage);
+    }
 
     #[test]
     fn a_long_duration_without_a_unit_is_reported() {
-        let note = |flags: &str| {
-            let words = ["bench"].into_iter().chain(flags.split_whitespace());
-            let command = MeasurementArgs::augment_args(Command::new("bench"));
-            let matches = command.get_matches_from(words);
-            MeasurementArgs::from_arg_matches(&matches).unwrap().note()
-        };
+        let note = |flags: &str| measurement(flags).note();
         insta::assert_snapshot!(note("--duration 500").unwrap(), @"note: `--duration 500` has no unit and is 500 s; `--duration 500ms` is in milliseconds");
         insta::assert_snapshot!(note("--max-time=900").unwrap(), @"note: `--max-time 900` has no unit and is 900 s; `--max-time 900ms` is in milliseconds");
         for flags in [

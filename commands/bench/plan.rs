@@ -100,6 +100,7 @@ impl BenchPlan {
         let seed = inputs.seed.unwrap_or_else(rand_seed);
         let targets = targets(&load, seed)?;
         let kind = kind(&traffic, server.api())?;
+        let max_windows = measurement.max_windows()?;
         check_verdict(&verdict)?;
         let before = verdict.against.as_deref().map(read_report).transpose()?;
         output.save.as_deref().map_or(Ok(()), check_saved)?;
@@ -126,13 +127,9 @@ impl BenchPlan {
         if inputs.random {
             inputs.seed = Some(seed);
         }
-        let (interval, windows, max_trials) = match measurement.duration {
+        let (interval, windows, max_windows) = match measurement.duration {
             Some(duration) => (duration.length, 1, 1),
-            None => (
-                measurement.interval,
-                measurement.windows,
-                measurement.max_trials,
-            ),
+            None => (measurement.interval, measurement.windows, max_windows),
         };
         let most = match traffic.in_turn {
             true => MAX_OF_FILES,
@@ -152,7 +149,7 @@ impl BenchPlan {
                 window: interval,
                 windows,
                 percent: measurement.stability,
-                max_windows: max_trials.max(windows),
+                max_windows,
                 max_time: measurement.max_time.length,
             },
             output,

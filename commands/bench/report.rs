@@ -127,6 +127,11 @@ impl BenchReport {
         self.levels.iter().any(|it| it.rows_per_second.is_some())
     }
 
+    /// Returns whether a level has latencies.
+    pub(super) fn has_figures(&self) -> bool {
+        self.levels.iter().any(|it| it.latency_us.is_some())
+    }
+
     /// Returns the number of requests that failed, and of all.
     pub(super) fn failures(&self) -> (u64, u64) {
         let levels = self.levels.iter();

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use ovms::client::{
@@ -71,7 +71,7 @@ impl BenchPlan {
         }
         let probe = async {
             traffic.probe().await.map_err(|(index, error)| {
-                let failure = infer::client_failure(error);
+                let failure = infer::load_refusal(error);
                 match mix.places.get(index) {
                     Some(place) => failure.at(place),
                     None => failure,
@@ -164,6 +164,8 @@ impl BenchPlan {
             Some("did not pass")
         } else if report.levels.len() < self.targets.len() {
             Some("has not measured all levels")
+        } else if !report.has_figures() {
+            Some("has measured nothing")
         } else {
             None
         }
@@ -237,6 +239,11 @@ impl BenchPlan {
             Failure::failed(format!("{failed} of {total} requests failed"))
                 .may_hint(is_generator(report).then(|| OF_GENERATOR.to_owned()))
                 .hint("`--allow-errors` accepts that")
+        } else if failed == 0 && !report.has_figures() {
+            Failure::failed(
+                "nothing was measured: no request was answered within the windows that count",
+            )
+            .hint("a longer `--interval`, or `--duration`, gives the windows more time")
         } else {
             return Ok(());
         };
@@ -331,9 +338,8 @@ fn notes(report: &BenchReport) -> Vec<String> {
             LevelEnd::Stable | LevelEnd::MaxTrials | LevelEnd::Limit | LevelEnd::Interrupted => {}
         }
         if level.latency_us.is_none() && level.failed == 0 {
-            notes.push(format!(
-                "note: no responses at {at}: `--interval` must be longer than a request takes"
-            ));
+            let window = report.flags.as_ref().map(|it| it.window_seconds);
+            notes.push(unanswered(level, window, &at));
         }
         if let Some(target) = level.target_rate.filter(|it| is_behind(level, *it)) {
             notes.push(format!(
@@ -352,6 +358,25 @@ fn notes(report: &BenchReport) -> Vec<String> {
     notes
 }
 
+/// Returns the note on a level without latencies and errors, whose windows are so long, in seconds.
+fn unanswered(level: &LevelReport, window: Option<f64>, at: &str) -> String {
+    let is_rare = |target: &f64| window.is_some_and(|window| window * target < 1.0);
+    match level.target_rate.filter(is_rare) {
+        Some(target) => {
+            // In whole milliseconds, as one would write it.
+            let pause = Duration::try_from_secs_f64((1e3 / target).ceil() / 1e3);
+            let pause = pause.unwrap_or(Duration::MAX);
+            format!(
+                "note: no request was due in the last windows at {at}: `--interval` must be longer than the {pause:?} \
+                 between two requests"
+            )
+        }
+        None => {
+            format!("note: no responses at {at}: `--interval` must be longer than a request takes")
+        }
+    }
+}
+
 /// Returns whether fewer requests were answered than were due, by more than chance.
 #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
 fn is_behind(level: &LevelReport, target: f64) -> bool {
@@ -363,7 +388,7 @@ fn is_behind(level: &LevelReport, target: f64) -> bool {
 mod tests {
     use ovms::client::load::{Difference, MetricDifference};
 
-    use super::{Comparison, LevelEnd, notes, uncertain};
+    use super::{Comparison, LevelEnd, notes, unanswered, uncertain};
     use crate::bench::report::{example, example_of_one_window};
 
     #[test]
@@ -421,6 +446,16 @@ mod tests {
         ");
         let mut one = example_of_one_window();
         assert_eq!(notes(&one), [""; 0]);
+        let mut rare = one.levels[0].clone();
+        (rare.concurrency, rare.target_rate) = (None, Some(0.3));
+        let note = |window| unanswered(&rare, window, "rate 0.300/s");
+        insta::assert_snapshot!(note(Some(0.2)), @"note: no request was due in the last windows at rate 0.300/s: `--interval` must be longer than the 3.334s between two requests");
+        for window in [Some(4.0), None] {
+            assert_eq!(
+                note(window),
+                "note: no responses at rate 0.300/s: `--interval` must be longer than a request takes"
+            );
+        }
         one.levels[0].end = LevelEnd::MaxTime;
         insta::assert_snapshot!(notes(&one).join("\n"), @"note: concurrency 1 has one window at `--max-time`, so whether it is stable is unknown");
     }

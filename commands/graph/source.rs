@@ -162,11 +162,6 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
         return of_config(&config, name, defaults);
     }
     let shown = path.display();
-    if let Some(name) = name {
-        let text = format!("{shown} is a single graph, but the name `{name}` is given as well");
-        return Err(Failure::usage(text)
-            .hint("name a graph of a configuration file, whose name ends in .json"));
-    }
     let Some(graph) = graph else {
         let failure = Failure::failed(format!("there is no graph in {shown}"));
         return Err(failure.hint(
@@ -175,6 +170,11 @@ pub(super) fn find(path: &Path, name: Option<&str>, defaults: &Defaults) -> Resu
     };
     if graph.graph_path.extension().is_some_and(|it| it == "py") {
         return Err(of_handler(path));
+    }
+    if let Some(name) = name {
+        let text = format!("{shown} is a single graph, but the name `{name}` is given as well");
+        return Err(Failure::usage(text)
+            .hint("name a graph of a configuration file, whose name ends in .json"));
     }
     let (graphs, file) = (vec![graph], None);
     Ok(Found { graphs, file })

@@ -21,6 +21,19 @@ pub(crate) fn client(error: ClientError) -> Failure {
     of_request(error, None)
 }
 
+/// Returns the failure of a request of a load.
+pub(crate) fn of_load(error: ClientError) -> Failure {
+    if let ClientError::Refused(refusal) = &error
+        && let Some(hint) = refusal::of_load(refusal)
+    {
+        let failure = Failure::failed(error.to_string());
+        return failure
+            .of_call(FailedCall::Refused(refusal.code))
+            .hint(hint);
+    }
+    client(error)
+}
+
 /// Returns the failure of a request to a model, of which the metadata is known.
 pub(super) fn of_request(error: ClientError, model: Option<&ModelMetadata>) -> Failure {
     let text = error.to_string();
@@ -56,6 +69,13 @@ pub(super) fn of_request(error: ClientError, model: Option<&ModelMetadata>) -> F
             };
             let failure = Failure::new(kind, text).of_call(FailedCall::Timeout);
             failure.hint("`--timeout` sets the limit")
+        }
+        ClientError::Partial { came, .. } => {
+            let failure = Failure::failed(text).of_call(FailedCall::Timeout);
+            failure.hint(format!(
+                "a request seems to have fewer responses: write `--responses {came}`, or `--responses end` for all that come \
+                 until the server ends the stream; `--timeout` sets the limit"
+            ))
         }
         ClientError::Refused(refusal) => {
             let hints = refusal::next_steps(&refusal, model);
@@ -229,7 +249,9 @@ mod tests {
     use ovms::client::{Address, Api, ClientError, ClientOptions, ServerError, ServerErrorCode};
     use reqwest::header::{HeaderMap, HeaderValue};
 
-    use super::{FailureKind, client, no_list, not_loaded, not_yet, other_api, unknown_model};
+    use super::{
+        FailureKind, client, no_list, not_loaded, not_yet, of_load, other_api, unknown_model,
+    };
 
     #[test]
     fn a_model_that_is_being_loaded_is_worth_waiting_for() {
@@ -261,6 +283,41 @@ mod tests {
         insta::assert_snapshot!(failure.text(), @r"
         error: the server refused the request: UNAVAILABLE: Mediapipe is not loaded yet
         hint: the server has failed to load `g`: version 1: no file
+        ");
+    }
+
+    #[test]
+    fn a_load_of_a_stateful_model_is_one_of_sequences() {
+        let refused = |message: &str| {
+            let failure = of_load(ClientError::Refused(ServerError {
+                code: ServerErrorCode::Grpc(tonic::Code::InvalidArgument),
+                message: message.to_owned(),
+                is_foreign: false,
+            }));
+            failure.text()
+        };
+        insta::assert_snapshot!(refused("Sequence ID has not been provided in request inputs"), @r"
+        error: the server refused the request: INVALID_ARGUMENT: Sequence ID has not been provided in request inputs
+        hint: the model is stateful: `ovms bench MODEL --sequence N` measures sequences of N steps each
+        ");
+        insta::assert_snapshot!(refused("BYTES for a tensor of FP32"), @r"
+        error: the server refused the request: INVALID_ARGUMENT: BYTES for a tensor of FP32
+        hint: the server decodes no image for this input: without `:BYTES`, `ovms infer` decodes it, and `@FILE.npy` sends an array
+        ");
+    }
+
+    #[test]
+    fn responses_that_do_not_come_are_counted() {
+        let failure = client(ClientError::Partial {
+            address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
+            limit: Duration::from_secs(1),
+            came: 1,
+            expected: 2,
+        });
+        assert_eq!(failure.kind(), FailureKind::Failed);
+        insta::assert_snapshot!(failure.text(), @r"
+        error: 1 of 2 responses came from localhost:9000 within 1s
+        hint: a request seems to have fewer responses: write `--responses 1`, or `--responses end` for all that come until the server ends the stream; `--timeout` sets the limit
         ");
     }
 

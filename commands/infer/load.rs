@@ -61,7 +61,7 @@ pub(super) async fn run(
 /// Returns the failure of a run.
 pub(crate) fn failed(error: LoadRunError) -> Failure {
     match error {
-        LoadRunError::Client(error) => call_failure::client(error),
+        LoadRunError::Client(error) => call_failure::of_load(error),
         LoadRunError::Timer(_) => Failure::of(FailureKind::SystemPart, &error),
     }
 }

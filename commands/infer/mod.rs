@@ -33,7 +33,7 @@ pub(crate) use args::{
     CredentialArgs, ImageArgs, InferArgs, InputArgs, RequestArgs, ServerArgs, TlsArgs, duration,
     model_name, parameter, preset_meant, secret_pair,
 };
-pub(crate) use call_failure::client as client_failure;
+pub(crate) use call_failure::{client as client_failure, of_load as load_refusal};
 pub(crate) use explain::explanation;
 pub(crate) use failure::{
     address as address_failure, input as input_failure, read_address, tls as tls_failure,
@@ -48,5 +48,6 @@ pub(crate) use outputs::{described, files_of_rows, rows_of_batch, table as outpu
 pub(crate) use ranking::{RankedOutput, Ranking, RankingArgs, detections_table, the_scores};
 pub(crate) use refusal::{OF_CREDENTIALS, declared, image_named};
 pub(crate) use run::{run, runtime, the_output, unless_interrupted};
+pub(crate) use saved::check_folder;
 pub(crate) use sequence::{again_alone, explain_steps};
-pub(crate) use stream::STEPS_OF_STREAM;
+pub(crate) use stream::beside_stream;

@@ -7,6 +7,9 @@ use ovms::{
 
 use crate::ui::{self, counted};
 
+/// Part of the error for a request of no sequence to a stateful model.
+const NO_SEQUENCE: &str = "Sequence ID has not been provided";
+
 /// Part of the error for a batch of another size.
 const BATCH: &str = "Invalid input batch size";
 
@@ -16,7 +19,7 @@ const OF_PARTS: &str = "if it is a pipeline with a `demultiply_count`, that says
 /// Errors of servers, and the next step for each.
 const REFUSALS: [(&str, &str); 6] = [
     (
-        "Sequence ID has not been provided",
+        NO_SEQUENCE,
         "the model is stateful: `--sequence` sends steps, `--start` begins by hand",
     ),
     (
@@ -61,6 +64,9 @@ pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -
         let takes_any = model.is_some_and(|model| takes_any_size(message, model));
         return vec![of_sizes(takes_any).to_owned()];
     }
+    if let Some(hint) = of_no_rows(message) {
+        return vec![hint];
+    }
     let known = REFUSALS.iter().find(|(text, _)| message.contains(text));
     if let Some((text, hint)) = known {
         let may_be_split = *text == BATCH && model.is_some_and(|it| may_be_split(message, it));
@@ -83,6 +89,28 @@ pub(super) fn next_steps(refusal: &ServerError, model: Option<&ModelMetadata>) -
         true => vec![OF_CREDENTIALS.to_owned()],
         false => Vec::new(),
     }
+}
+
+/// Returns the next step for a load that a server refuses.
+pub(super) fn of_load(refusal: &ServerError) -> Option<&'static str> {
+    let lacks_sequence = refusal.message.contains(NO_SEQUENCE);
+    lacks_sequence.then_some(
+        "the model is stateful: `ovms bench MODEL --sequence N` measures sequences of N steps each",
+    )
+}
+
+/// Returns the next step for an input whose batch has no rows: `Invalid input batch size - Expected: 1; Actual: 0; input name: b`.
+fn of_no_rows(message: &str) -> Option<String> {
+    let (_, sizes) = message.split_once(BATCH)?;
+    let (_, sizes) = sizes.split_once("Expected: ")?;
+    let (expected, actual) = sizes.split_once("; Actual: ")?;
+    let (actual, name) = actual.split_once("; input name: ").unwrap_or((actual, ""));
+    let input = match name {
+        "" => "the input".to_owned(),
+        name => format!("`{name}`"),
+    };
+    (actual == "0")
+        .then(|| format!("{input} has no rows: its first dimension is 0, and has to be {expected}"))
 }
 
 /// Returns the input that a server names at the end of an error.
@@ -405,6 +433,14 @@ mod tests {
         the model is NCHW: serve it with `--layout NHWC:NCHW` to decode images
         without `:BYTES`, `ovms infer` decodes the image itself
         "
+        );
+        insta::assert_snapshot!(
+            refused("Invalid input batch size - Expected: 1; Actual: 0; input name: b"),
+            @"`b` has no rows: its first dimension is 0, and has to be 1"
+        );
+        insta::assert_snapshot!(
+            refused("Invalid input batch size - Node: two input: b Invalid batch size - Expected: 1; Actual: 0"),
+            @"the input has no rows: its first dimension is 0, and has to be 1"
         );
         let grey = "Invalid number of channels in binary input - Expected: 1; Actual: 3";
         assert_eq!(refused(grey), "");

@@ -61,8 +61,15 @@ pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
             Err(Failure::failed(text)
                 .hint("`--save` takes a folder, or a file that ends in .npy or .csv"))
         }
+        false => check_folder(folder),
+    }
+}
+
+/// Refuses a folder that arrays cannot be written to, or that cannot be made.
+pub(crate) fn check_folder(folder: &Path) -> Result<(), Failure> {
+    match has_arrays(folder) {
         // Files that are there may be replaced where no new one can be made.
-        false if has_arrays(folder) => Ok(()),
+        true => Ok(()),
         false => check_written(&folder.join(OUTPUT), folder),
     }
 }

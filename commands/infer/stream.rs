@@ -153,9 +153,24 @@ impl Plan {
 }
 
 /// Next step for the steps of a sequence.
-pub(crate) const STEPS_OF_STREAM: &str = "over a stream, steps of a sequence are lines of `-i -` or `--requests FILE` \
+const STEPS_OF_STREAM: &str = "over a stream, steps of a sequence are lines of `-i -` or `--requests FILE` \
      with `\"parameters\": {\"sequence_id\": 5, \"sequence_start\": true}`; `--sequence` without `--stream` sends the steps \
      of an input";
+
+/// Returns the next step for `--stream` beside a flag that it does not go with; `names` has both as clap writes them.
+pub(crate) fn beside_stream(names: &[&str]) -> &'static str {
+    let has = |flags: &[&str]| flags.iter().any(|flag| names.contains(flag));
+    if has(&["--save <PATH>", "--top <K>"]) {
+        "the responses of a stream are lines, shown as they arrive: `--output json > FILE` keeps them all, and `--output csv > \
+         FILE` as one table"
+    } else if has(&["--repeat <N>", "--duration <TIME>"]) {
+        "`ovms bench MODEL --stream` measures requests over streams"
+    } else if has(&["--sequence <N>"]) {
+        "`--sequence N` sends each step by itself: omit `--stream`"
+    } else {
+        STEPS_OF_STREAM
+    }
+}
 
 /// Error of a server about a request to a stateful model that is of no sequence.
 const NO_SEQUENCE: &str = "Sequence ID has not been provided";
@@ -469,7 +484,7 @@ mod tests {
         tensor::{DataType, Tensor, TensorMap, values::Packer},
     };
 
-    use super::{CsvTable, TextFormat, answer_lines, error_line};
+    use super::{CsvTable, STEPS_OF_STREAM, TextFormat, answer_lines, beside_stream, error_line};
 
     fn answer(timestamp: Option<i64>) -> StreamAnswer {
         let mut packer = Packer::new(DataType::String, 1);
@@ -508,5 +523,19 @@ mod tests {
             "answer,timestamp,id,out,own\n3,7,,\"größe\n\u{1b}\",AAECAwQFBgcICQoLDA0ODxAREhM=\n";
         assert_eq!(reported(TextFormat::Csv, Some(7)), lines);
         insta::assert_snapshot!(String::from_utf8(error_line("a \"b\"")).unwrap(), @r#"{"error":"a \"b\""}"#);
+    }
+
+    #[test]
+    fn what_no_stream_has_gets_a_hint_of_its_own() {
+        for (flag, begin) in [
+            ("--save <PATH>", "the responses of a stream are lines"),
+            ("--top <K>", "the responses of a stream are lines"),
+            ("--repeat <N>", "`ovms bench MODEL --stream`"),
+            ("--sequence <N>", "`--sequence N` sends each step"),
+            ("--start", STEPS_OF_STREAM),
+        ] {
+            let hint = beside_stream(&["--stream", flag]);
+            assert!(hint.starts_with(begin), "{flag}: {hint}");
+        }
     }
 }

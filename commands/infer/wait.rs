@@ -134,12 +134,26 @@ impl Wait {
             Seen::Failed(error) => {
                 if matches!(error, ClientError::Timeout { .. }) {
                     let (address, kind) = (&self.server.address, FailureKind::Unreachable);
-                    return Failure::new(kind, format!("{text}: {address} does not answer"));
+                    let failure = Failure::new(kind, format!("{text}: {address} does not answer"));
+                    return failure.hint(self.of_silence());
                 }
                 let last = self.why(error).await;
                 let text = format!("{text}: {}", last.line());
                 last.retold(text)
             }
+        }
+    }
+
+    /// Returns the next step for a server that connects and does not answer.
+    fn of_silence(&self) -> String {
+        let timeout = self.server.timeout;
+        match timeout < self.limit {
+            true => format!(
+                "each question has the {timeout:?} of `--timeout`; a longer one gives a slow server time to answer"
+            ),
+            false => "is that a model server? `--url` names another address; a longer `--wait` gives a slow server time to \
+                      answer"
+                .to_owned(),
         }
     }
 }
@@ -245,7 +259,7 @@ fn is_passing(error: &ClientError) -> bool {
                 )
             })
         }
-        ClientError::Timeout { .. } => true,
+        ClientError::Timeout { .. } | ClientError::Partial { .. } => true,
         ClientError::Refused(refusal) => refusal.is_not_found() || refusal.is_unavailable(),
         ClientError::Protocol { .. } | ClientError::Request(_) => false,
     }
@@ -253,9 +267,41 @@ fn is_passing(error: &ClientError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ovms::client::{ModelStatus, VersionStatus};
+    use std::time::Duration;
 
-    use super::{Seen, all, broken};
+    use ovms::client::{Address, Api, ClientOptions, ModelStatus, VersionStatus};
+    use reqwest::header::HeaderMap;
+
+    use super::{Seen, Wait, all, broken};
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_has_a_next_step() {
+        let text = async |limit, timeout| {
+            let server = ClientOptions {
+                address: Address::parse("localhost", Api::KserveGrpc).unwrap(),
+                api: Api::KserveGrpc,
+                timeout: Duration::from_millis(timeout),
+                headers: HeaderMap::new(),
+                concurrency: 1,
+                tls: None,
+            };
+            let last = Seen::Failed(server.unanswered());
+            let wait = Wait {
+                limit: Duration::from_millis(limit),
+                server,
+                model: None,
+            };
+            wait.over(last).await.text()
+        };
+        insta::assert_snapshot!(text(1000, 1).await, @r"
+        error: the server is not ready after 1s: localhost:9000 does not answer
+        hint: each question has the 1ms of `--timeout`; a longer one gives a slow server time to answer
+        ");
+        insta::assert_snapshot!(text(1000, 30_000).await, @r"
+        error: the server is not ready after 1s: localhost:9000 does not answer
+        hint: is that a model server? `--url` names another address; a longer `--wait` gives a slow server time to answer
+        ");
+    }
 
     /// Each servable as its versions: state, code, and message.
     fn seen(models: &[&[(&str, Option<&str>, &str)]]) -> String {

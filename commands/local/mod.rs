@@ -7,7 +7,7 @@
 mod definition;
 mod times;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use ovms::{
     client::{ClientResponse, ModelMetadata, Request},
@@ -68,8 +68,13 @@ pub(crate) fn open_runtime() -> Result<(), Failure> {
 }
 
 impl<D: LocalDefinition> LocalBackend<D> {
-    /// Loads a configuration, with a bar on a terminal, and finds the pipeline or graph of a name.
-    pub(crate) async fn load(name: String, config: FileConfig) -> Result<Self, Failure> {
+    /// Loads a configuration, with a bar on a terminal, and finds the pipeline or graph of a name; `packages` is the
+    /// virtual environment that was named.
+    pub(crate) async fn load(
+        name: String,
+        config: FileConfig,
+        packages: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let models = config.models.len();
         let engine = Engine::new(Duration::ZERO, 1);
         let mut reloader = Reloader::given(engine.clone(), config, &defaults());
@@ -86,7 +91,7 @@ impl<D: LocalDefinition> LocalBackend<D> {
         };
         let Some(definition) = engine.servable(&name).ok().and_then(D::of) else {
             close(&engine, CLOSE_LIMIT).await;
-            return Err(refused(D::KIND, &name, &errors));
+            return Err(refused(D::KIND, &name, &errors, packages));
         };
         // A model that a graph lacks fails when its session is opened; this says why.
         for error in errors {
@@ -200,8 +205,13 @@ fn settled(engine: &Engine) -> u64 {
     settled.count() as u64
 }
 
-/// Returns the failure of a servable that cannot run.
-pub(crate) fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure {
+/// Returns the failure of a servable that cannot run, with the check that shows why.
+pub(crate) fn refused(
+    kind: &str,
+    name: &str,
+    errors: &[ReloadError],
+    packages: Option<&Path>,
+) -> Failure {
     let failure = Failure::failed(format!("the {kind} `{name}` cannot run"));
     let lines = errors.iter().flat_map(|error| match error {
         ReloadError::Pipeline { errors, .. } => {
@@ -214,6 +224,116 @@ pub(crate) fn refused(kind: &str, name: &str, errors: &[ReloadError]) -> Failure
         }
         other => vec![chain(other)],
     });
-    let hint = format!("`ovms {kind} check` shows each error with its place in the file");
+    let mut check = format!("ovms {kind} check");
+    if errors.iter().any(is_of_object) {
+        check.push_str(" --initialize");
+    }
+    if let Some(packages) = packages {
+        let packages = packages.display().to_string();
+        check.extend([" --python-environment ", &ui::shell_word(&packages)]);
+    }
+    let hint = format!("`{check}` shows each error with its place in the file");
     lines.fold(failure, Failure::detail).hint(hint)
+}
+
+/// Returns whether a graph was refused since no object of a handler could be made, which its check tries only if it is
+/// asked to. That of pipelines always does.
+fn is_of_object(error: &ReloadError) -> bool {
+    let ReloadError::Graph { error, .. } = error else {
+        return false;
+    };
+    match (&error.raised, &error.node) {
+        (Some(raised), _) => is_behind_import(&raised.traceback),
+        // Where a worker was that has died, it may be known no longer.
+        (None, Some(_)) => error.log.iter().any(|line| line.contains(WORKER)),
+        (None, None) => false,
+    }
+}
+
+/// Part of the error of a handler whose worker has died while it was loaded.
+const WORKER: &str = " - worker of graph ";
+
+/// Returns whether a traceback is that of a call, and not of the import of a handler file or of its syntax.
+fn is_behind_import(traceback: &str) -> bool {
+    let mut lines = traceback.lines().map(str::trim);
+    let first = lines.find(|line| line.starts_with("File \""));
+    first.is_some_and(|frame| frame.contains(", in ") && !frame.ends_with(", in <module>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ovms::{engine::reload::ReloadError, graph::LoadError, python::Raised};
+
+    use super::refused;
+
+    /// Returns the hint for a graph whose handler was not loaded.
+    fn hint(raised: Option<Raised>, log: &str, packages: Option<&str>) -> String {
+        let error = LoadError {
+            status: "The Python Node state initialization failed".to_owned(),
+            log: vec![log.to_owned()],
+            node: Some("py".to_owned()),
+            raised: raised.map(Box::new),
+        };
+        let name = "g".to_owned();
+        let errors = [ReloadError::Graph { name, error }];
+        let failure = refused("graph", "g", &errors, packages.map(Path::new));
+        failure.hints().join("\n")
+    }
+
+    #[test]
+    fn the_check_that_is_hinted_at_shows_the_error() {
+        let raised = |frames: &str| {
+            let mut raised = Raised::default();
+            raised.traceback =
+                format!("Traceback (most recent call last):\n{frames}\nValueError\n");
+            Some(raised)
+        };
+        let plain = "`ovms graph check` shows each error with its place in the file";
+        let whole = "`ovms graph check --initialize` shows each error with its place in the file";
+        for (frames, expected) in [
+            (
+                "  File \"/g/h.py\", line 3, in initialize\n    raise",
+                whole,
+            ),
+            (
+                "  File \"/g/h.py\", line 3, in __init__\n    import x",
+                whole,
+            ),
+            (
+                "  File \"/g/h.py\", line 9, in initialize\n    import x\n  File \"/g/x.py\", line 1, in <module>",
+                whole,
+            ),
+            (
+                "  File \"/g/h.py\", line 1, in <module>\n    import x",
+                plain,
+            ),
+            (
+                "  File \"/g/h.py\", line 2\n    def execute(self inputs):",
+                plain,
+            ),
+            ("", plain),
+        ] {
+            assert_eq!(hint(raised(frames), "raised", None), expected, "{frames}");
+        }
+        let died = "Error during python node initialization for handler_path: /g/h.py - worker of graph g ended with \
+                    status 3 in node py";
+        assert_eq!(hint(None, died, None), whole);
+        assert_eq!(
+            hint(None, "No OvmsPythonModel class found in /g/h.py", None),
+            plain
+        );
+        assert_eq!(
+            hint(None, died, Some("my env")),
+            "`ovms graph check --initialize --python-environment 'my env'` shows each error with its place in the file"
+        );
+        let failure = refused("pipeline", "p", &[], Some(Path::new(".venv")));
+        assert_eq!(
+            failure.hints(),
+            [
+                "`ovms pipeline check --python-environment .venv` shows each error with its place in the file"
+            ]
+        );
+    }
 }

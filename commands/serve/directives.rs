@@ -2,19 +2,23 @@
 //! `--list-models`, `--print-config`, `--add-to-config`, `--remove-from-config`.
 
 use std::{
+    borrow::Cow,
     fs,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use ovms::{
     config::{self, CheckDepth, Defaults, EditError, Flags, ModelEntry},
+    diagnostic::Diagnostic,
     model::repository,
+    openvino::MAX_NIREQ,
 };
 use serde_json::{Value, json};
 
 use super::{ServeArgs, printed};
 use crate::{
     error::Failure,
+    places::{folder_of, has_parent, resolved},
     ui::{self, OutputFormat},
     written_files,
 };
@@ -138,19 +142,19 @@ fn is_servable(folder: &Path) -> bool {
 fn add(args: &ServeArgs) -> Result<(), Failure> {
     let path = config_path(args)?;
     let name = model_name(args)?;
+    let mut is_rewritten = false;
     let base_path = match (&args.flags.model_path, repository_path(&args.flags)) {
         // Relative to the file, as all paths in it.
-        (Some(given), _) => without_parents(&path, given),
-        // Relative to where we are.
-        (None, Some(repository)) => {
-            let folder = repository.join(name);
-            // A path through `..` is not accepted by the server.
-            match repository.canonicalize() {
-                _ if folder.to_string_lossy().contains("://") => folder,
-                Ok(repository) => repository.join(name),
-                Err(_) => std::path::absolute(&folder).unwrap_or(folder),
-            }
+        (Some(given), _) => {
+            let base_path = without_parents(&path, given);
+            is_rewritten = matches!(base_path, Cow::Owned(_));
+            base_path.into_owned()
         }
+        // Relative to where we are.
+        (None, Some(repository)) => match resolved(&repository) {
+            Ok(whole) if !is_remote(&repository) => whole.join(name),
+            _ => repository.join(name),
+        },
         (None, None) => {
             let text = "Set model_name either with model_path or model_repository_path with \
                         add_to_config";
@@ -165,41 +169,41 @@ fn add(args: &ServeArgs) -> Result<(), Failure> {
     let content = written_files::read_if_there(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::add_model(content.as_deref(), (name, base_path), &settings)
         .map_err(|error| refused(&path, &error))?;
+    let present = content
+        .as_deref()
+        .map(|it| config::model_settings(it, name));
+    let present = present
+        .transpose()
+        .map_err(|error| refused(&path, &error))?;
     check_settings(content.as_deref(), &edited, &path, name)?;
+    let present = present.flatten();
+    if is_rewritten && present.is_none() {
+        ui::warn(&format!(
+            "note: the path is written as {base_path}, since the server does not accept paths through `..`"
+        ));
+    }
     if !base_path.contains("://") {
         note_missing(&path, Path::new(base_path));
     }
+    if let Some(settings) = present {
+        return done(args, &path, name, &Change::Unchanged { settings });
+    }
     written_files::write(&path, &edited, true)?;
-    done(args, &path, name, "added")
+    done(args, &path, name, &Change::Added)
+}
+
+/// Returns whether a path is the address of a cloud storage.
+fn is_remote(path: &Path) -> bool {
+    path.to_string_lossy().contains("://")
 }
 
 /// Returns the path of a model as an absolute one if it goes through `..`, which the server does not accept.
-fn without_parents(file: &Path, given: &Path) -> PathBuf {
-    let mut parts = given.components();
-    if given.to_string_lossy().contains("://") || !parts.any(|it| it == Component::ParentDir) {
-        return given.to_owned();
+fn without_parents<'a>(file: &Path, given: &'a Path) -> Cow<'a, Path> {
+    if is_remote(given) || !has_parent(given) {
+        return given.into();
     }
-    let folder = match file.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let whole = folder.join(given);
-    let found = whole.canonicalize().unwrap_or_else(|_| {
-        // What does not exist yet has no links to follow.
-        let start = std::path::absolute(&whole).unwrap_or(whole);
-        start.components().fold(PathBuf::new(), |mut path, part| {
-            match part {
-                Component::ParentDir => drop(path.pop()),
-                part => path.push(part),
-            }
-            path
-        })
-    });
-    ui::warn(&format!(
-        "note: the path is written as {}, since the server does not accept paths through `..`",
-        found.display()
-    ));
-    found
+    let whole = folder_of(file).join(given);
+    resolved(&whole).unwrap_or(whole).into()
 }
 
 /// Notes that nothing exists at the path of a model, which may come later.
@@ -237,19 +241,38 @@ fn remove(args: &ServeArgs) -> Result<(), Failure> {
     let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let edited = config::remove_model(&content, name).map_err(|error| refused(&path, &error))?;
     written_files::write(&path, &edited, true)?;
-    done(args, &path, name, "removed")
+    done(args, &path, name, &Change::Removed)
+}
+
+/// Change of a model in the file.
+enum Change {
+    Added,
+    /// The model is there already, with these settings.
+    Unchanged {
+        settings: Vec<String>,
+    },
+    Removed,
 }
 
 /// Reports the change of a model in the file.
-fn done(args: &ServeArgs, path: &Path, name: &str, what: &str) -> Result<(), Failure> {
+fn done(args: &ServeArgs, path: &Path, name: &str, change: &Change) -> Result<(), Failure> {
     let path = path.display().to_string();
+    let (word, text) = match change {
+        Change::Added => ("added", format!("Added model `{name}` to {path}.")),
+        Change::Unchanged { settings } => {
+            let kept = match &settings[..] {
+                [] => String::new(),
+                keys => format!(", and its settings stay: {}", keys.join(", ")),
+            };
+            let text = format!("Model `{name}` is in {path} already; nothing was changed{kept}.");
+            ("unchanged", text)
+        }
+        Change::Removed => ("removed", format!("Removed model `{name}` from {path}.")),
+    };
     if args.output == OutputFormat::Json {
-        return ui::print_json(&json!({ "file": path, "model": name, "done": what }));
+        return ui::print_json(&json!({ "file": path, "model": name, "done": word }));
     }
-    ui::note(&match what {
-        "added" => format!("Added model `{name}` to {path}."),
-        _ => format!("Removed model `{name}` from {path}."),
-    });
+    ui::note(&text);
     Ok(())
 }
 
@@ -334,7 +357,23 @@ fn in_file(key: &str, value: Value) -> Result<Value, Failure> {
     }
 }
 
-/// Rejects settings that the server would reject.
+/// Error of more infer requests than a server loads a model with, in its words.
+#[derive(Debug, thiserror::Error)]
+#[error("Nireq parameter too high - Exceeded allowed nireq value: {0}; at most {MAX_NIREQ}")]
+struct NireqTooHigh(u32);
+
+/// Returns why the server rejects an entry, whatever the model and the devices are.
+pub(super) fn refusal(entry: &ModelEntry) -> Option<Box<dyn std::error::Error>> {
+    match entry {
+        ModelEntry::Refused(entry) => Some(Box::new(entry.reason.clone())),
+        ModelEntry::Model(model) if model.load.nireq > MAX_NIREQ => {
+            Some(Box::new(NireqTooHigh(model.load.nireq)))
+        }
+        ModelEntry::Model(_) => None,
+    }
+}
+
+/// Rejects settings that the server would reject, and warns of those that it would ignore.
 fn check_settings(
     before: Option<&[u8]>,
     after: &str,
@@ -348,11 +387,20 @@ fn check_settings(
     };
     match parse(after.as_bytes()) {
         Ok(config) => {
-            let reason = config.models.iter().find_map(|entry| match entry {
-                ModelEntry::Refused(it) if it.name == name => Some(&it.reason),
-                _ => None,
-            });
-            reason.map_or(Ok(()), |reason| refused(reason))
+            let mut entries = config.models.iter().filter(|entry| entry.name() == name);
+            if let Some(reason) = entries.find_map(refusal) {
+                return refused(&*reason);
+            }
+            let known = before.and_then(|before| parse(before).ok());
+            let known = known.map(|known| known.warnings).unwrap_or_default();
+            let place = |it: &Diagnostic| it.place.as_ref().map(|place| place.path.clone());
+            let known: Vec<_> = known.iter().map(place).collect();
+            let new = config
+                .warnings
+                .iter()
+                .filter(|it| !known.contains(&place(it)));
+            new.for_each(|it| ui::warn(&format!("warning: {}", it.message)));
+            Ok(())
         }
         // It was no better before.
         Err(_) if before.is_some_and(|before| parse(before).is_err()) => Ok(()),

@@ -23,10 +23,12 @@ use crate::{
 
 /// Returns the failure for an invalid flag: texts of the command line are printed as they are.
 pub(super) fn of_flags(error: &FlagError) -> Failure {
-    let failure = if error.is_usage() {
-        Failure::usage_verbatim(error.to_string())
-    } else {
-        Failure::failed(error.to_string())
+    let text = error.to_string();
+    let failure = match error {
+        // No start script knows these.
+        FlagError::Batching(_) | FlagError::BatchingStateful => Failure::usage(text),
+        _ if error.is_usage() => Failure::usage_verbatim(text),
+        _ => Failure::failed(text),
     };
     match error {
         FlagError::ModelMissing => failure.hint(

@@ -43,6 +43,18 @@ pub enum ClientError {
         /// Phase of the call.
         step: CallPhase,
     },
+    /// The time limit passed when some of the responses to a request of a stream had come.
+    #[error("{came} of {expected} responses came from {address} within {limit:?}")]
+    Partial {
+        /// The server's address.
+        address: Address,
+        /// The limit.
+        limit: Duration,
+        /// Number of responses that came.
+        came: u64,
+        /// Number of responses that answer a request.
+        expected: u64,
+    },
     /// The answer does not follow the protocol.
     #[error("cannot read the answer of {address}")]
     Protocol {

@@ -18,8 +18,8 @@ pub use batching::ParseBatchingError;
 pub use file::{
     Connection, Defaults, EditError, EmptyResults, EntryError, EntryKind, FileConfig, FileError,
     FilePositions, GraphConfig, LibraryConfig, ModelEntry, NodeConfig, NodeKind, NodeOutput,
-    PipelineConfig, RefusedEntry, RepeatedName, add_model, config_of_folder, parse, read,
-    read_regular, read_subconfig, remove_model,
+    PipelineConfig, RefusedEntry, RepeatedName, add_model, config_of_folder, model_settings, parse,
+    read, read_regular, read_subconfig, remove_model,
 };
 pub use flags::{
     ClosedPorts, FLAGS, Flag, FlagEnvironment, FlagError, FlagKind, FlagScope, Flags, SPELLINGS,

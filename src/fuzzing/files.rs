@@ -37,6 +37,10 @@ pub(super) fn config(data: &[u8]) {
         let found = parse(more.as_bytes()).expect("a file with one more model is valid");
         assert!(found.models.iter().any(|model| model.name() == "fuzzed"));
     }
+    assert!(matches!(
+        config::model_settings(more.as_bytes(), "fuzzed"),
+        Ok(Some(_))
+    ));
     let less = config::remove_model(more.as_bytes(), "fuzzed").expect("the model is there");
     assert!(config::remove_model(less.as_bytes(), "fuzzed").is_err());
     if is_valid {

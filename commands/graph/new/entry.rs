@@ -1,13 +1,13 @@
 //! Entries of a new graph and its model in a configuration file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ovms::config;
 
 use crate::{
     error::Failure,
     pipeline::new::models,
-    places::{folder_of, or_here},
+    places::{folder_of, or_here, resolved},
 };
 
 /// Returns the text of the file with the entries added; all else is unchanged.
@@ -32,12 +32,6 @@ pub(super) fn added(
 
 /// Writes a folder for a configuration file: relative to the file if it is below that.
 fn below(folder: &Path, config: &Path) -> Result<String, Failure> {
-    let absolute = |path: &Path| -> Result<PathBuf, Failure> {
-        let path = or_here(path);
-        // The folder may have to be made yet.
-        let path = path.canonicalize().or_else(|_| std::path::absolute(path))?;
-        Ok(path.components().collect())
-    };
-    let (base, folder) = (absolute(folder_of(config))?, absolute(folder)?);
+    let (base, folder) = (resolved(folder_of(config))?, resolved(folder)?);
     models::text(folder.strip_prefix(&base).map_or(&*folder, or_here))
 }

@@ -16,6 +16,7 @@ use crate::{
     completions::names,
     error::Failure,
     pipeline::new::{named, typed},
+    places,
     ui::{self, OutputFormat},
     written_files,
 };
@@ -132,7 +133,7 @@ pub(super) fn run(args: GraphNewArgs) -> Result<(), Failure> {
         generative: args.generative,
         config: match &args.config {
             None => "config.json".to_owned(),
-            Some(file) => typed(&std::path::absolute(file)?),
+            Some(file) => typed(&places::resolved(file)?),
         },
     };
     let refused = |error: ScaffoldError| Failure::usage(error.to_string());

@@ -140,7 +140,8 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
         let failure = Failure::usage("standard input can be read only once");
         return Err(failure.hint("with --watch, name a file in --requests"));
     }
-    environment(args.python_environment, false);
+    environment(args.python_environment.clone(), false);
+    let packages = args.python_environment.as_deref();
     let plan = RequestPlan::local(args.requests.as_deref(), args.timestamp);
     let inputs = infer::inputs(args.inputs, args.images)?;
     let is_without = args.requests.is_none() && inputs.is_empty();
@@ -157,7 +158,7 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     let mut once = |stops: &mut Stops, name, config| {
         runtime.block_on(async {
             let loaded = tokio::select! {
-                loaded = LocalGraph::load(name, config) => match loaded {
+                loaded = LocalGraph::load(name, config, packages) => match loaded {
                     Ok(loaded) => loaded,
                     Err(_) if timeout(HEARD, stops.next()).await.is_ok() => {
                         return Err(stops.ended(None));
@@ -181,8 +182,11 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
             };
             let shown = match feed {
                 Ok(feed) => {
-                    let format = args.output.output();
-                    all(&loaded, feed, format, &mut stdout, stops).await
+                    let form = ReportForm {
+                        format: args.output.output(),
+                        is_of_one: args.requests.is_none(),
+                    };
+                    all(&loaded, feed, form, &mut stdout, stops).await
                 }
                 Err(failure) => Err(failure),
             };
@@ -213,11 +217,19 @@ pub(super) fn run(args: GraphRunArgs) -> Result<(), Failure> {
     result
 }
 
+/// Form of what is shown.
+#[derive(Debug, Clone, Copy)]
+struct ReportForm {
+    format: OutputFormat,
+    /// Indicates that there is one request, whose refusal is the end.
+    is_of_one: bool,
+}
+
 /// Runs the graph for all requests, and shows the results.
 async fn all(
     loaded: &LocalGraph,
     mut feed: RequestFeed<'_>,
-    format: OutputFormat,
+    ReportForm { format, is_of_one }: ReportForm,
     stdout: &mut StdoutGuard,
     stops: &mut Stops,
 ) -> Result<(), Failure> {
@@ -239,6 +251,7 @@ async fn all(
     let (answer, mut answers) = mpsc::channel(MAX_WAITING);
     let feeding = async move {
         let mut next = Some(first);
+        let mut sent = 0_usize;
         while let Some(request) = next {
             left_out.retain(|name| !request.inputs.iter().any(|(given, _)| given == name));
             let request = local::converted(&request.inputs, request.parameters);
@@ -246,12 +259,13 @@ async fn all(
             if send.send(Some(request)).await.is_err() {
                 break;
             }
+            sent += 1;
             next = tokio::select! {
                 next = feed.next() => next?,
                 () = send.closed() => break,
             };
         }
-        Ok::<_, Failure>(left_out)
+        Ok::<_, Failure>((left_out, sent))
     };
     let running = async move {
         let read = |request: &mut Option<InferRequest>| Ok(request.take().unwrap_or_default());
@@ -259,8 +273,9 @@ async fn all(
         session.serve(&mut requests, read, &answer, &counts).await
     };
     let showing = async move {
-        let mut refused = 0_usize;
+        let mut refused = Refused::default();
         let mut given = HashSet::new();
+        let mut misfits = HashSet::new();
         let mut stopped = None;
         loop {
             let answer = tokio::select! {
@@ -277,18 +292,28 @@ async fn all(
                 GraphResponse::Response(response, _) => {
                     stdout.print(&show::packet(format, &response))?;
                     // Those of Python nodes are all there.
-                    given.extend(response.loose.into_iter().map(|output| output.name));
+                    for output in response.loose {
+                        if let Some(misfit) = loaded.plan().misfit(&output)
+                            && misfits.insert(output.name.clone())
+                        {
+                            ui::warn(&format!("warning: {misfit}"));
+                        }
+                        given.insert(output.name);
+                    }
                 }
                 GraphResponse::Error(text) => {
-                    refused += 1;
-                    ui::warn(&format!("error: a request was refused: {text}"));
+                    refused.count += 1;
+                    match is_of_one {
+                        true => refused.only = Some(text),
+                        false => warn_of_refused(&text),
+                    }
                 }
             }
         }
         Ok::<_, Failure>((refused, stopped, given, stdout))
     };
     let (fed, ran, shown) = tokio::join!(feeding, running, showing);
-    let (refused, stopped, given, stdout) = shown?;
+    let (mut refused, stopped, given, stdout) = shown?;
     let error = match &stopped {
         Some(stopped) => Some(stopped.message().to_owned()),
         None => ran.err().map(|error| error.message().to_owned()),
@@ -298,11 +323,17 @@ async fn all(
         OutputFormat::Json => times.json(loaded.plan(), took, error.as_deref()),
         OutputFormat::Table => times.table(loaded.plan(), took),
     }))?;
+    if error.is_some()
+        && let Some(text) = refused.only.take()
+    {
+        warn_of_refused(&text);
+    }
     if let Some(stopped) = stopped {
         return Err(stopped);
     }
-    let left_out = fed?;
-    if error.is_none() {
+    let (left_out, sent) = fed?;
+    // Without any request nothing has run.
+    if error.is_none() && refused.count < sent {
         for name in left_out {
             ui::note(&format!(
                 "note: no request gave input `{name}`: nodes that wait for it have not run"
@@ -315,11 +346,34 @@ async fn all(
             }
         }
     }
-    match (error, refused) {
-        (Some(error), _) => Err(failed(loaded, &error)),
-        (None, 0) => Ok(()),
-        (None, 1) => Err(Failure::failed("a request was refused")),
-        (None, count) => Err(Failure::failed(format!("{count} requests were refused"))),
+    match error {
+        Some(error) => Err(failed(loaded, &error)),
+        None => refused.result(sent),
+    }
+}
+
+fn warn_of_refused(error: &str) {
+    ui::warn(&format!("error: a request was refused: {error}"));
+}
+
+/// Requests that the graph has refused.
+#[derive(Debug, Default)]
+struct Refused {
+    count: usize,
+    /// Error of the only request, which is not shown yet.
+    only: Option<String>,
+}
+
+impl Refused {
+    /// Returns the result of a run of so many requests.
+    fn result(self, sent: usize) -> Result<(), Failure> {
+        let text = match (self.count, self.only) {
+            (0, _) => return Ok(()),
+            (_, Some(error)) => format!("the request was refused: {error}"),
+            (1, None) => format!("1 of {} was refused", ui::counted(sent, "request")),
+            (count, None) => format!("{count} of {sent} requests were refused"),
+        };
+        Err(Failure::failed(text))
     }
 }
 
@@ -360,4 +414,25 @@ fn no_inputs(loaded: &LocalGraph) -> Failure {
         .no_inputs()
         .detail(format!("it takes {}", names.join(", ")))
         .hint("give each with `-i NAME:DTYPE=VALUE`, or requests in lines with `--requests FILE`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refused;
+
+    #[test]
+    fn requests_that_were_refused_are_reported_once() {
+        let result = |count, only: Option<&str>, sent| {
+            let only = only.map(str::to_owned);
+            let result = Refused { count, only }.result(sent);
+            result.map_or_else(|failure| failure.text(), |()| String::new())
+        };
+        assert_eq!(result(0, None, 3), "");
+        assert_eq!(
+            result(1, Some("no timestamp"), 1),
+            "error: the request was refused: no timestamp\n"
+        );
+        assert_eq!(result(1, None, 3), "error: 1 of 3 requests was refused\n");
+        assert_eq!(result(2, None, 3), "error: 2 of 3 requests were refused\n");
+    }
 }

@@ -78,7 +78,9 @@ fn is_worth_another(error: &SequenceError) -> bool {
             let is_away = refusal.is_unavailable() || refusal.is_of_gateway();
             is_away || refusal.is_exhausted() && !is_too_large
         }
-        ClientError::Protocol { .. } | ClientError::Request(_) => false,
+        ClientError::Partial { .. } | ClientError::Protocol { .. } | ClientError::Request(_) => {
+            false
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use ovms::{
@@ -17,7 +17,7 @@ use super::wiring::{WiredModel, unique};
 use crate::{
     error::Failure,
     pipeline::facts::ConfigurationFacts,
-    places::{folder_of, or_here},
+    places::{self, folder_of, has_parent, or_here},
 };
 
 /// Reads each folder once. Returns the models, and the index of the model for each folder; paths
@@ -78,7 +78,7 @@ pub(crate) fn look(
 fn resolved(path: &Path) -> Result<PathBuf, Failure> {
     let path = or_here(path);
     let fail = |error| Failure::cannot("find", path, &error);
-    if path.components().any(|part| part == Component::ParentDir) {
+    if has_parent(path) {
         return path.canonicalize().map_err(fail);
     }
     // Without the dots that stand for nothing.
@@ -88,10 +88,10 @@ fn resolved(path: &Path) -> Result<PathBuf, Failure> {
 
 /// Resolves the path of a folder that may have to be made.
 fn resolved_new(folder: &Path) -> Result<PathBuf, Failure> {
-    let there = folder.ancestors().find(|path| or_here(path).exists());
-    let there = there.unwrap_or(Path::new(""));
-    let rest = folder.strip_prefix(there).unwrap_or(folder);
-    Ok(resolved(there)?.join(rest).components().collect())
+    match has_parent(folder) {
+        true => places::resolved(folder).map_err(|error| Failure::cannot("find", folder, &error)),
+        false => resolved(folder),
+    }
 }
 
 /// Returns a path as a text for JSON.

@@ -122,14 +122,18 @@ pub(super) fn run(args: PipelineRunArgs) -> Result<(), Failure> {
     let look = Look::of_stdout();
     let mut stdout = StdoutGuard::take()?;
     let ranking = args.ranking.read()?;
+    if let Some(folder) = &args.save_intermediate {
+        output::check_place(folder)?;
+    }
     let inputs = infer::inputs(args.inputs, args.images)?;
-    let (name, config) = read(&config_of(args.config), args.name, args.python_environment)?;
+    let packages = args.python_environment.as_deref();
+    let (name, config) = read(&config_of(args.config), args.name, packages)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(custom_node::STACK_BYTES)
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
-        let loaded = LocalPipeline::load(name, config).await?;
+        let loaded = LocalPipeline::load(name, config, packages).await?;
         let shown = async {
             let metadata = loaded.metadata();
             let asked = args.output_name.as_ref();
@@ -193,7 +197,7 @@ type LocalPipeline = LocalBackend<PipelineDefinition>;
 fn read(
     path: &Path,
     name: Option<String>,
-    packages: Option<PathBuf>,
+    packages: Option<&Path>,
 ) -> Result<(String, FileConfig), Failure> {
     let defaults = local::defaults();
     let mut config =
@@ -210,12 +214,12 @@ fn read(
         return Err(unknown(FailureKind::Usage, "pipeline", path, &name, &known));
     };
     add_models_of_graphs(&mut config, &defaults);
-    check_names(&config, &pipeline)?;
+    check_names(&config, &pipeline, packages)?;
     keep_used(&mut config, pipeline);
     local::open_runtime()?;
     let mut libraries = config.custom_node_libraries.iter();
     if libraries.any(|library| is_handler(&library.base_path)) {
-        environment(packages, false);
+        environment(packages.map(Path::to_owned), false);
     }
     Ok((name, config))
 }
@@ -255,7 +259,11 @@ impl LocalPipeline {
 
 /// Checks what the file alone says of a pipeline. Only here are the names there that those of its nodes may be meant
 /// to be.
-fn check_names(config: &FileConfig, pipeline: &PipelineConfig) -> Result<(), Failure> {
+fn check_names(
+    config: &FileConfig,
+    pipeline: &PipelineConfig,
+    packages: Option<&Path>,
+) -> Result<(), Failure> {
     let mut facts = ConfigurationFacts::new(config);
     (facts.reads_models, facts.runs_custom_nodes) = (false, false);
     let errors = Box::new(survey(pipeline, &facts));
@@ -264,7 +272,13 @@ fn check_names(config: &FileConfig, pipeline: &PipelineConfig) -> Result<(), Fai
     }
     let name = pipeline.name.clone();
     let error = ReloadError::Pipeline { name, errors };
-    Err(local::refused("pipeline", &pipeline.name, &[error]))
+    let errors = [error];
+    Err(local::refused(
+        "pipeline",
+        &pipeline.name,
+        &errors,
+        packages,
+    ))
 }
 
 /// Removes all entries from a file that a pipeline does not use.

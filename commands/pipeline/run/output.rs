@@ -13,9 +13,20 @@ use serde_json::{Value, json};
 use super::{LocalPipeline, Measured, RankedResponse, report::inner};
 use crate::{
     error::Failure,
+    infer,
     local::{median, microseconds, ratio},
     ui,
 };
+
+/// Refuses a place where nothing can be saved, before anything runs.
+pub(super) fn check_place(folder: &Path) -> Result<(), Failure> {
+    if folder.exists() && !folder.is_dir() {
+        let text = format!("cannot save to {}: it is not a folder", folder.display());
+        return Err(Failure::failed(text)
+            .hint("`--save-intermediate` takes a folder, which is created if it is missing"));
+    }
+    infer::check_folder(folder)
+}
 
 /// Saves the inputs of the pipeline, the tensors of each run, and the response.
 pub(super) fn save_all(
@@ -167,4 +178,23 @@ fn tensors<'a>(all: impl Iterator<Item = (&'a str, &'a Tensor)>) -> Vec<Value> {
         })
     };
     all.map(tensor).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_place;
+
+    #[test]
+    fn a_place_that_is_no_folder_is_refused_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.npy");
+        std::fs::write(&file, "").unwrap();
+        for place in [folder.path(), &folder.path().join("new/steps")] {
+            assert!(check_place(place).is_ok(), "{}", place.display());
+        }
+        let text = check_place(&file).unwrap_err().text();
+        assert!(text.contains("a.npy: it is not a folder\nhint: "), "{text}");
+        assert!(check_place(&file.join("steps")).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -2,13 +2,9 @@
 
 mod elsewhere;
 mod overridden;
+mod unmatched;
 
-use std::{
-    any::TypeId,
-    borrow::Cow,
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{any::TypeId, borrow::Cow, ffi::OsString, path::PathBuf};
 
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
@@ -22,14 +18,11 @@ use ovms::{
 };
 use serde_json::Value;
 
-use self::elsewhere::elsewhere;
-pub(crate) use self::overridden::overridden;
-use super::path_behind;
+pub(crate) use self::{overridden::overridden, unmatched::refuse_unmatched};
 use crate::{
     completions::{names, usual},
-    error::Failure,
     spelling::{hyphenated, spelled},
-    ui::{self, OutputFormat},
+    ui::OutputFormat,
 };
 
 /// Flags in the short help.
@@ -239,8 +232,12 @@ fn whole(name: &str, least: u32) -> impl Fn(&str) -> Result<u32, String> + Clone
         .map(|unit| format!(" of {unit}"))
         .next()
         .unwrap_or_default();
+    // Which port is too high is said by the check of the flags, in its order.
+    let most = match name.ends_with("port") {
+        true => u16::MAX.into(),
+        false => u32::MAX,
+    };
     move |text| {
-        let most = u32::MAX;
         let number: i128 = text
             .parse()
             .map_err(|_| format!("expected a whole number{of_units} from {least} to {most}"))?;
@@ -316,14 +313,17 @@ fn takes_text(flag: &Arg) -> bool {
 /// Flags with a meaningful empty value: the header is left out.
 const MEANT: [&str; 3] = ["allowed_origins", "allowed_methods", "allowed_headers"];
 
-/// Returns the flags of `serve` as the help spells them, without those of an empty value and their earlier
-/// values: the last value counts, and that is none.
+/// Returns the flags of `serve` as the help spells them, without those of an empty value, switches that are turned off,
+/// and the earlier values of both: the last value counts, and that is none.
 pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     let command = ServeArgs::augment_args(Command::new("serve"));
     let mut kept: Vec<TypedArg<'_>> = Vec::new();
     for arg in typed(&command, args) {
-        let is_empty = arg.value().is_some_and(|value| value.is_empty());
-        match arg.flag.filter(|flag| is_empty && is_text(flag)) {
+        let is_none = |flag: &&Arg| {
+            let value = arg.value();
+            value.is_some_and(|value| (value.is_empty() && is_text(flag)) || is_off(flag, &value))
+        };
+        match arg.flag.filter(is_none) {
             Some(flag) => kept.retain(|earlier| earlier.flag != Some(flag)),
             None => kept.push(arg),
         }
@@ -339,6 +339,15 @@ pub(crate) fn normalized(args: &[OsString]) -> Vec<OsString> {
     words.flatten().collect()
 }
 
+/// Returns whether a value turns off a switch that is off unless it is given.
+fn is_off(flag: &Arg, value: &str) -> bool {
+    let mut rows = FLAGS.iter();
+    let row = rows.find(|row| flag.get_id() == row.name);
+    let is_off =
+        |row: &Flag| row.kind == FlagKind::Switch && (row.default)() == Some(Value::Bool(false));
+    SPELLINGS[1].contains(&value) && row.is_some_and(is_off)
+}
+
 /// Returns whether a flag takes text, unless an empty value is meaningful.
 fn is_text(flag: &Arg) -> bool {
     let value = flag.get_value_parser().type_id();
@@ -349,156 +358,11 @@ fn is_text(flag: &Arg) -> bool {
     takes_text(flag) && !MEANT.contains(&flag.get_id().as_str()) && !is_number
 }
 
-/// Flags of the C++ server that are absent, by purpose; a guess at another flag would mislead.
-const ABSENT: [(&str, &str); 6] = [
-    (
-        "downloading models",
-        "extra_quantization_params gguf_filename overwrite_models pull source_loras source_model \
-         task weight-format",
-    ),
-    (
-        "graphs of large language models",
-        "cache_size draft_source_model dynamic_split_fuse enable_prefix_caching \
-         enable_tool_guided_generation kv_cache_precision max_num_batched_tokens max_num_seqs \
-         max_prompt_len model_distribution_policy pipeline_type reasoning_parser tool_parser",
-    ),
-    ("graphs of embeddings", "normalize pooling truncate"),
-    ("graphs that rerank", "max_allowed_chunks"),
-    (
-        "graphs that generate images",
-        "default_num_inference_steps default_resolution guidance_scale max_num_images_per_prompt \
-         max_num_inference_steps max_resolution num_images_per_prompt num_inference_steps \
-         resolution",
-    ),
-    ("graphs of generative models", "vocoder"),
-];
-
-/// Returns the purpose of an absent flag of the C++ server.
-fn absent(name: &str) -> Option<&'static str> {
-    let name = hyphenated(name);
-    let is_one = |names: &str| names.split(' ').any(|other| hyphenated(other) == name);
-    let found = ABSENT.iter().find(|(_, names)| is_one(names));
-    found.map(|(what, _)| *what)
-}
-
-/// Flags that name what is served, or what is done instead: a path beside them means nothing.
-const SOURCES: [&str; 6] = [
-    "model_path",
-    "config_path",
-    "demo",
-    "list_models",
-    "add_to_config",
-    "remove_from_config",
-];
-
-/// Flag of a folder of models, of which there is one.
-const REPOSITORY: &str = "model_repository_path";
-
-/// Returns the failure for two folders of models. Of other flags the last one counts; whoever names two of these means
-/// both, as for Triton.
-fn two_repositories(first: &str, second: &str) -> Failure {
-    let text = format!(
-        "--model-repository-path is given twice, as {first} and {second}; expected one folder"
-    );
-    let folders = [first, second].map(ui::shell_word).join(" ");
-    Failure::usage(text).hint(format!("`ovms serve {folders}` serves the models of both"))
-}
-
-/// Returns whether a word is meant as the path of a model: it is there, looks like one, or leads.
-fn is_path(text: &str, leads: bool) -> bool {
-    !text.starts_with('-') && (leads || text.contains(['/', '.']) || Path::new(text).exists())
-}
-
-/// Rejects arguments that are neither flags of `serve` nor paths of models, all at once and in the format
-/// expected by start scripts.
-pub(crate) fn refuse_unmatched(args: &[OsString]) -> Result<(), Failure> {
-    let command = ServeArgs::augment_args(Command::new("serve"));
-    let mut unmatched = Vec::new();
-    let mut paths = 0;
-    // Flags with `true`, `false`, or a path behind a blank.
-    let mut parted = Vec::new();
-    let mut optional = None;
-    let (mut has_flags, mut takes_paths) = (false, true);
-    let mut repository: Option<String> = None;
-    for arg in typed(&command, args) {
-        let (text, flag) = (&*arg.text, arg.flag);
-        let before = optional.take();
-        let leads = !has_flags;
-        has_flags |= text.starts_with('-');
-        if let Some(flag) = flag {
-            takes_paths &= !SOURCES.contains(&flag.get_id().as_str());
-            if flag.get_id() == REPOSITORY {
-                let value = arg.value().unwrap_or_default().into_owned();
-                match &repository {
-                    Some(first) if *first != value => return Err(two_repositories(first, &value)),
-                    _ => repository = Some(value),
-                }
-            }
-            optional = flag
-                .get_long()
-                .filter(|_| !takes_text(flag) && !text.contains('='));
-            continue;
-        }
-        match (before, text) {
-            (Some(flag), "true" | "false" | "True" | "False") => parted.push(format!(
-                "write `--{flag}={text}` in place of `--{flag} {text}`"
-            )),
-            (Some(flag), path) if !path.starts_with('-') => {
-                parted.extend(path_behind(flag, path));
-            }
-            _ => {}
-        }
-        let name = text.split('=').next().unwrap_or_default();
-        let is_common =
-            matches!(text, "-h" | "-q") || matches!(name, "--help" | "--version" | "--quiet");
-        if !is_common {
-            let is_path = is_path(text, leads);
-            paths += usize::from(is_path);
-            unmatched.push(text.to_owned());
-        }
-    }
-    if unmatched.is_empty() || (takes_paths && paths == unmatched.len()) {
-        return Ok(());
-    }
-    let list: String = unmatched.iter().map(|arg| format!("{arg}, ")).collect();
-    let text = format!("error parsing options - unmatched arguments: {list}");
-    let failure = Failure::usage_verbatim(text);
-    let mut failure = parted.into_iter().fold(failure, Failure::hint);
-    for arg in &unmatched {
-        let name = arg.trim_start_matches('-');
-        let name = name.split('=').next().unwrap_or(name);
-        if let Some(what) = absent(name).filter(|_| arg.starts_with("--")) {
-            failure = failure.hint(format!(
-                "`--{name}` is absent from this server on purpose: it is for {what}; \
-                 docs/moving.md lists what is absent"
-            ));
-            continue;
-        }
-        if let Some(hint) = elsewhere(name).filter(|_| arg.starts_with("--")) {
-            failure = failure.hint(hint);
-            continue;
-        }
-        let known = command.get_arguments().filter_map(|arg| arg.get_long());
-        let slip = |known: &&str| arg.starts_with('-') && is_slip(name, known);
-        let common = ovms::error::nearest(name, ["help", "version"]).filter(slip);
-        let near = common.or_else(|| ovms::error::nearest(name, known).filter(slip));
-        failure =
-            failure.may_hint(near.map(|name| format!("for `{arg}`, did you mean `--{name}`?")));
-    }
-    Err(failure.hint("`ovms serve --help` lists the flags"))
-}
-
-/// Returns whether a flag may be a typo of another. Names of flags have words in common, so even the nearest
-/// one may be far.
-fn is_slip(typed: &str, known: &str) -> bool {
-    2 * strsim::osa_distance(typed, known) <= known.len()
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
 
-    use super::{normalized, refuse_unmatched, whole};
+    use super::{normalized, whole};
 
     fn left(args: &[&str]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
@@ -529,6 +393,26 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_that_is_turned_off_is_not_given() {
+        for value in ["false", "False", "f", "F", "0"] {
+            assert_eq!(left(&[&format!("--demo={value}"), "m"]), "m");
+        }
+        assert_eq!(left(&["--demo", "m", "--demo=false"]), "m");
+        assert_eq!(left(&["--demo=false", "--demo"]), "--demo");
+        for kept in [
+            "--demo false",
+            "--demo=true",
+            "--demo=no",
+            "--check=false",
+            "--grpc-tls=false",
+            "--idle-sequence-cleanup=false",
+        ] {
+            let args: Vec<&str> = kept.split(' ').collect();
+            assert_eq!(left(&args), kept);
+        }
+    }
+
+    #[test]
     fn underscores_and_hyphens_are_equal_in_flags() {
         let typed = |dash: &str| {
             let flags = [
@@ -544,118 +428,7 @@ mod tests {
         assert_eq!(typed("_"), typed("-"));
         assert!(typed("_").contains(" a-b ") && typed("_").contains("=1_2 "));
         let mixed = format!("--rest-bind{}address", '_');
-        assert_eq!(refused(&[&mixed, "a"]), None);
-    }
-
-    fn refused(args: &[&str]) -> Option<String> {
-        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        refuse_unmatched(&args).err().map(|failure| failure.text())
-    }
-
-    #[test]
-    fn flags_of_graphs_that_are_absent_are_no_spelling_mistakes() {
-        let all = super::ABSENT.iter().flat_map(|(_, names)| names.split(' '));
-        for name in all {
-            let reported = refused(&[&format!("--{name}")]).unwrap();
-            let hint =
-                format!("hint: `--{name}` is absent from this server on purpose: it is for ");
-            assert!(reported.contains(&hint), "{reported}");
-            assert!(!reported.contains("did you mean"), "{reported}");
-        }
-        insta::assert_snapshot!(refused(&["--pooling", "LAST"]).unwrap(), @"
-        error parsing options - unmatched arguments: --pooling, LAST, 
-        hint: `--pooling` is absent from this server on purpose: it is for graphs of embeddings; docs/moving.md lists what is absent
-        hint: `ovms serve --help` lists the flags
-        ");
-    }
-
-    #[test]
-    fn a_path_beside_what_names_a_model_is_a_stranger() {
-        for paths in [
-            &["flowers.onnx"][..],
-            &["flowers"],
-            &["./a/", "b.xml", "--port", "1"],
-            &["--port=1", "/models"],
-            &["--stateful", "s3://bucket/model"],
-            &["a.onnx", "--model-name", "b"],
-        ] {
-            assert_eq!(refused(paths), None, "{paths:?}");
-        }
-        let first =
-            |args: &[&str]| refused(args).map(|text| text.lines().next().unwrap().to_owned());
-        for (args, expected) in [
-            (&["--port=1", "flowers"][..], "flowers, "),
-            (&["a.onnx", "--model-path", "b"], "a.onnx, "),
-            (&["--demo", "a.onnx"], "a.onnx, "),
-            (&["a.onnx", "--prt", "1"], "a.onnx, --prt, 1, "),
-        ] {
-            let expected = format!("error parsing options - unmatched arguments: {expected}");
-            assert_eq!(first(args), Some(expected), "{args:?}");
-        }
-    }
-
-    #[test]
-    fn flags_of_other_servers_have_their_counterparts() {
-        insta::assert_snapshot!(
-            refused(&["--model-repository=/m", "--grpc_port=1", "--api-keys", "f"]).unwrap(),
-            @"
-        error parsing options - unmatched arguments: --model-repository=/m, --grpc_port=1, --api-keys, f, 
-        hint: `--model-repository-path DIR` names a folder of models
-        hint: `--port` is the gRPC port
-        hint: `--auth FILE` names clients with keys and rights; `ovms key new` makes one
-        hint: `ovms serve --help` lists the flags
-        "
-        );
-    }
-
-    #[test]
-    fn flags_of_triton_have_hints() {
-        for name in [
-            "log-info",
-            "log-error",
-            "http-max-input-size",
-            "enable-peer-access",
-            "allow-sagemaker",
-            "log-verbose",
-            "id",
-            "grpc-keepalive-time",
-            "reuse-grpc-port",
-            "metrics-interval-ms",
-            "host-policy",
-            "model-namespacing",
-            "http-header-forward-pattern",
-            "model-load-retry-count",
-            "min-supported-compute-capability",
-            "grpc-infer-response-compression-level",
-            "python-workers",
-        ] {
-            let said = refused(&[&format!("--{name}=1")]).unwrap();
-            assert_eq!(said.matches("hint: ").count(), 2, "{said}");
-            assert!(!said.contains("did you mean"), "{said}");
-        }
-    }
-
-    #[test]
-    fn two_folders_of_models_are_refused() {
-        let two = [
-            "--model-repository-path",
-            "/a",
-            "--model_repository_path=/b c",
-        ];
-        insta::assert_snapshot!(refused(&two).unwrap(), @"
-        error: --model-repository-path is given twice, as /a and /b c; expected one folder
-        hint: `ovms serve /a '/b c'` serves the models of both
-        ");
-        assert_eq!(
-            refused(&[
-                "--model-repository-path",
-                "/a",
-                "--model-repository-path=/a"
-            ]),
-            None
-        );
-        // Of others the last one counts.
-        assert_eq!(refused(&["--port=1", "--port=2"]), None);
+        assert_eq!(left(&[&mixed, "a"]), "--rest-bind-address a");
     }
 
     #[test]
@@ -671,27 +444,11 @@ mod tests {
         );
         assert_eq!(wrong("nireq", "-1"), "-1 is not in 0..=4294967295");
         assert_eq!(whole("nireq", 1)("1"), Ok(1));
-        insta::assert_snapshot!(refused(&["--idle-timeout", "10"]).unwrap(), @"
-        error parsing options - unmatched arguments: --idle-timeout, 10, 
-        hint: `--idle-timeout-seconds` is for connections; idle sequences have `--sequence-cleaner-poll-wait-minutes`
-        hint: `ovms serve --help` lists the flags
-        ");
-    }
-
-    #[test]
-    fn strangers_are_listed_with_the_nearest_flag() {
-        assert_eq!(
-            refused(&["--port", "9000", "--demo", "--model-path=x"]),
-            None
-        );
-        assert_eq!(refused(&["--port", "--odd-value-of-port"]), None);
-        insta::assert_snapshot!(
-            refused(&["--modelname", "x", "--port=1", "--qqq=1"]).unwrap(),
-            @"
-        error parsing options - unmatched arguments: --modelname, x, --qqq=1, 
-        hint: for `--modelname`, did you mean `--model-name`?
-        hint: `ovms serve --help` lists the flags
-        "
-        );
+        for name in ["port", "rest_port", "management_port"] {
+            let expected = "expected a whole number from 0 to 65535";
+            assert_eq!(wrong(name, "abc"), expected, "{name}");
+            assert_eq!(wrong(name, "-1"), "-1 is not in 0..=65535", "{name}");
+            assert_eq!(whole(name, 0)("70000"), Ok(70000), "{name}");
+        }
     }
 }

@@ -36,6 +36,12 @@ type Entry = Vec<(String, Value)>;
 /// Prints the file; notes what is not in it.
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut flags = args.flags.clone();
+    if flags.demo {
+        let text = "--print-config and --demo are given; expected one of them";
+        return Err(
+            Failure::usage(text).hint("the files of the example are there only while it is served")
+        );
+    }
     // No ports are needed.
     flags.check = CheckDepth::Syntax;
     let config = configured(flags, args.paths.clone(), args.closed)
@@ -401,15 +407,12 @@ fn check(text: &str) -> Result<(), Failure> {
         &Defaults::default(),
     );
     let parsed = parsed.map_err(|error| hints::explain(&error, "--print-config"))?;
-    let mut refused = parsed.models.iter().filter_map(|entry| match entry {
-        ModelEntry::Refused(entry) => Some(entry),
-        ModelEntry::Model(_) => None,
+    let mut refused = parsed.models.iter().filter_map(|entry| {
+        let reason = directives::refusal(entry)?;
+        Some((entry.name(), reason))
     });
-    refused.next().map_or(Ok(()), |entry| {
-        let text = format!(
-            "the settings of model `{}` are refused in a file",
-            entry.name
-        );
-        Err(Failure::usage(text).caused_by(&entry.reason))
+    refused.next().map_or(Ok(()), |(name, reason)| {
+        let text = format!("the settings of model `{name}` are refused in a file");
+        Err(Failure::usage(text).caused_by(&*reason))
     })
 }

@@ -1,6 +1,6 @@
 //! Lane: what a request needs for itself, and no other request has meanwhile.
 
-use std::{collections::HashMap, time::Instant};
+use std::{cell::Cell, collections::HashMap, time::Instant};
 
 use prost::Message;
 
@@ -117,7 +117,20 @@ impl Lane {
             Some(stream) => stream,
             None => http2.open(self.index, request).await?,
         };
-        let answered = http2.step(answers(&mut stream, request, responses)).await?;
+        let came = Cell::new(0);
+        let answered = http2.step(answers(&mut stream, request, responses, &came));
+        let answered = answered.await.map_err(|error| match (error, responses) {
+            (ClientError::Timeout { address, limit, .. }, Some(expected)) if came.get() > 0 => {
+                let came = came.get();
+                ClientError::Partial {
+                    address,
+                    limit,
+                    came,
+                    expected,
+                }
+            }
+            (error, _) => error,
+        })?;
         if responses.is_some() {
             self.stream = Some(stream);
         }
@@ -155,11 +168,12 @@ async fn refused(stream: &mut MessageStream) -> Result<Result<Answered, String>,
     Err(MessageError::Answer(error))
 }
 
-/// Waits for the responses to a request; an error of the request alone is a text.
+/// Waits for the responses to a request, which are counted in `came`; an error of the request alone is a text.
 async fn answers(
     stream: &mut MessageStream,
     request: &WireRequest,
     responses: Option<u64>,
+    came: &Cell<u64>,
 ) -> Result<Result<Answered, String>, MessageError> {
     if stream
         .send(request.body.clone(), responses.is_none())
@@ -167,8 +181,8 @@ async fn answers(
     {
         return refused(stream).await;
     }
-    let (mut first, mut count) = (None, 0);
-    while responses.is_none_or(|wanted| count < wanted) {
+    let mut first = None;
+    while responses.is_none_or(|wanted| came.get() < wanted) {
         let Some(message) = stream.next().await? else {
             if responses.is_none() {
                 break;
@@ -182,11 +196,11 @@ async fn answers(
             return Ok(Err(error.error_message));
         }
         first.get_or_insert_with(Instant::now);
-        count += 1;
+        came.set(came.get() + 1);
     }
     Ok(Ok(Answered {
         first,
-        responses: count,
+        responses: came.get(),
         ..Answered::ONCE
     }))
 }

@@ -137,8 +137,7 @@ pub fn ranking_members(output: &str, rows: &[Vec<Ranked<'_>>], labels: &[String]
             if let Some(label) = labels.get(ranked.index) {
                 out.extend_from_slice(format!(r#","label":{}"#, json!(label)).as_bytes());
             }
-            out.extend_from_slice(br#","score":"#);
-            finite(ranked.score, &mut out);
+            push_score(ranked.score, &[], &mut out);
             out.push(b'}');
         }
         out.push(b']');
@@ -179,19 +178,37 @@ pub fn detection_members(found: &Detections<'_>) -> Vec<u8> {
             if let Some(label) = &it.label {
                 out.extend_from_slice(format!(r#","label":{}"#, json!(label)).as_bytes());
             }
-            out.extend_from_slice(br#","score":"#);
-            finite(it.score, &mut out);
-            out.extend_from_slice(br#","box":["#);
-            for (place, number) in it.bounds.iter().enumerate() {
-                separate(place, &mut out);
-                finite(*number, &mut out);
-            }
-            out.extend_from_slice(b"]}");
+            push_score(it.score, &it.bounds, &mut out);
+            out.push(b'}');
         }
         out.push(b']');
     }
     out.extend_from_slice(b"]}");
     out
+}
+
+/// Writes a score as a member, and a box if there is one; behind them stands which numbers are not finite, if any is.
+fn push_score(score: Value<'_>, bounds: &[Value<'_>], out: &mut Vec<u8>) {
+    out.extend_from_slice(br#","score":"#);
+    let word = finite(score, out);
+    let mut holes = Vec::new();
+    if !bounds.is_empty() {
+        out.extend_from_slice(br#","box":["#);
+        for (place, number) in bounds.iter().enumerate() {
+            separate(place, out);
+            holes.extend(finite(*number, out).map(|word| (place, word)));
+        }
+        out.push(b']');
+    }
+    let mut members = Vec::new();
+    members.extend(word.map(|word| format!(r#""score":"{word}""#)));
+    if !holes.is_empty() {
+        members.push(format!(r#""box":{}"#, json!(holes)));
+    }
+    if !members.is_empty() {
+        let members = members.join(",");
+        out.extend_from_slice(format!(r#","not_finite":{{{members}}}"#).as_bytes());
+    }
 }
 
 /// Begins an object with what every answer has.
@@ -238,11 +255,11 @@ fn finite(value: Value<'_>, out: &mut Vec<u8>) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OfSequence, ResponsePart, answer_json, ranking_json};
+    use super::{OfSequence, ResponsePart, answer_json, push_score, ranking_json, ranking_members};
     use {
         crate::client::message::ClientResponse, crate::client::output::summary::top,
         crate::tensor::DataType, crate::tensor::Tensor, crate::tensor::TensorMap,
-        crate::tensor::values::Packer,
+        crate::tensor::values::Packer, crate::tensor::values::Value,
     };
 
     fn example() -> ClientResponse {
@@ -297,6 +314,27 @@ mod tests {
         insta::assert_snapshot!(
             String::from_utf8(ranking_json(&answer, None, "y", &rows, &["cat".to_owned()], &["a.png"])).unwrap(),
             @r#"{"model_name":"m","model_version":"1","id":"","files":["a.png"],"output":"y","top":[[{"rank":1,"index":2,"score":2.0},{"rank":2,"index":0,"label":"cat","score":0.1}]]}"#
+        );
+    }
+
+    #[test]
+    fn scores_and_boxes_that_are_not_finite_say_what_they_are() {
+        let mut floats = Packer::new(DataType::F32, 3);
+        for number in [f64::NEG_INFINITY, 0.5, f64::INFINITY] {
+            floats.push_f64(number).unwrap();
+        }
+        let scores = Tensor::new(DataType::F32, vec![1, 3], floats.finish()).unwrap();
+        let rows = top(&scores, 3).unwrap();
+        insta::assert_snapshot!(
+            String::from_utf8(ranking_members("y", &rows, &[])).unwrap(),
+            @r#"{"output":"y","top":[[{"rank":1,"index":2,"score":null,"not_finite":{"score":"Infinity"}},{"rank":2,"index":1,"score":0.5},{"rank":3,"index":0,"score":null,"not_finite":{"score":"-Infinity"}}]]}"#
+        );
+        let mut out = Vec::new();
+        let bounds = [1.0, f32::NAN, 2.0, f32::NEG_INFINITY].map(Value::Single);
+        push_score(Value::Single(0.5), &bounds, &mut out);
+        insta::assert_snapshot!(
+            String::from_utf8(out).unwrap(),
+            @r#","score":0.5,"box":[1.0,null,2.0,null],"not_finite":{"box":[[1,"NaN"],[3,"-Infinity"]]}"#
         );
     }
 

@@ -219,6 +219,7 @@ impl<'a> SequenceClient<'a> {
             ClientError::Unreachable { .. }
             | ClientError::Closed { .. }
             | ClientError::Timeout { .. }
+            | ClientError::Partial { .. }
             | ClientError::Protocol { .. } => true,
         }
     }

@@ -112,6 +112,33 @@ pub fn add_model(
     Ok(edited)
 }
 
+/// Returns the keys of a model's settings in their order: all but its name and path. `None` if there is no such model.
+///
+/// # Errors
+///
+/// Fails if the text is no configuration file.
+pub fn model_settings(content: &[u8], name: &str) -> Result<Option<Vec<String>>, EditError> {
+    let source = Source::new(content).map_err(EditError::Syntax)?;
+    let value = source.parse().map_err(EditError::Syntax)?;
+    let Value::Object(root) = &value else {
+        return Err(EditError::NoList);
+    };
+    let Some(list) = models(root)? else {
+        return Ok(None);
+    };
+    let found = entries(list).find(|(_, config)| is(config, "name", name));
+    Ok(found.map(|(_, config)| {
+        let mut keys: Vec<String> = Vec::new();
+        for property in &config.properties {
+            let key = property.name.as_str();
+            if !["name", "base_path"].contains(&key) && !keys.iter().any(|known| known == key) {
+                keys.push(key.to_owned());
+            }
+        }
+        keys
+    }))
+}
+
 /// Removes the models of a name and returns the new text.
 ///
 /// # Errors

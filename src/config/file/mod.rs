@@ -32,7 +32,7 @@ use crate::{
     openvino::Placement,
 };
 
-pub use edit::{EditError, add_model, remove_model};
+pub use edit::{EditError, add_model, model_settings, remove_model};
 pub use entry::{EntryError, EntryKind};
 pub use folder::config_of_folder;
 pub use graphs::GraphConfig;

@@ -14,7 +14,8 @@ use crate::{
         check::plan::{GraphPlan, GraphPort},
         runtime::scheduler::Scheduler,
     },
-    python::{HandlerTensor, brief},
+    python::brief,
+    request::LooseTensor,
     tensor::{DataType, ShapeText},
 };
 
@@ -80,19 +81,12 @@ impl GraphRemarks {
         let Some(Payload::Python(tensor)) = packet.payload() else {
             return;
         };
-        if let Some(expected) = misfit(tensor)
-            && let Some((node, port)) = plan.python_source(output)
+        let (datatype, shape) = (tensor.datatype(), tensor.shape());
+        let found = tensor.bytes().len();
+        if let Some((node, misfit)) = plan.misfit_of(output, datatype, shape, found)
             && let Some(more) = self.due(RemarkKind::Misfit, node)
         {
-            let spec = &plan.nodes[node].spec;
-            let (node, output) = (&spec.name, &spec.outputs[port].name);
-            let shape = ShapeText(tensor.shape()).to_string();
-            let (datatype, shape) = (tensor.datatype(), brief(&shape));
-            let found = tensor.bytes().len();
-            tracing::warn!(
-                "graph {graph}: node {node} gave output \"{output}\" as {datatype} {shape} with {found} bytes; \
-                 expected {expected}; clients get it as it is{more}"
-            );
+            tracing::warn!("graph {graph}: {misfit}{more}");
         }
     }
 
@@ -118,16 +112,48 @@ impl GraphRemarks {
     }
 }
 
+impl GraphPlan {
+    /// Describes an output of a response whose bytes are not those of its datatype and shape, if it comes from a Python
+    /// node.
+    pub fn misfit(&self, output: &LooseTensor) -> Option<String> {
+        let port = self.outputs.iter().find(|it| it.port.name == output.name)?;
+        let (datatype, found) = (&output.datatype, output.data.len());
+        let (_, text) = self.misfit_of(port, datatype, &output.shape, found)?;
+        Some(text)
+    }
+
+    /// Returns the node as well.
+    fn misfit_of(
+        &self,
+        output: &GraphPort,
+        datatype: &str,
+        shape: &[i64],
+        found: usize,
+    ) -> Option<(usize, String)> {
+        let expected = misfit(datatype, shape, found)?;
+        let (node, port) = self.python_source(output)?;
+        let spec = &self.nodes[node].spec;
+        let (name, output) = (&spec.name, &spec.outputs[port].name);
+        let shape = ShapeText(shape).to_string();
+        let shape = brief(&shape);
+        let text = format!(
+            "node {name} gave output \"{output}\" as {datatype} {shape} with {found} bytes; expected {expected}; clients \
+             get it as it is"
+        );
+        Some((node, text))
+    }
+}
+
 /// Returns how many bytes a tensor should have, in words, if it has others and its datatype says so. Strings are left to
 /// those who made them.
-fn misfit(tensor: &HandlerTensor) -> Option<String> {
-    let size = DataType::from_kserve(tensor.datatype())?.size()?;
-    let lengths = tensor.shape().iter();
-    let expected = lengths.copied().try_fold(size, |bytes, length| {
-        bytes.checked_mul(usize::try_from(length).ok()?)
+fn misfit(datatype: &str, shape: &[i64], found: usize) -> Option<String> {
+    let size = DataType::from_kserve(datatype)?.size()?;
+    let mut lengths = shape.iter();
+    let expected = lengths.try_fold(size, |bytes, length| {
+        bytes.checked_mul(usize::try_from(*length).ok()?)
     });
     match expected {
-        Some(expected) if expected == tensor.bytes().len() => None,
+        Some(expected) if expected == found => None,
         Some(expected) => Some(expected.to_string()),
         None => Some("lengths of 0 or more that fit in memory".to_owned()),
     }
@@ -138,7 +164,6 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{GraphRemarks, PAUSE, RemarkKind, misfit};
-    use crate::python::HandlerTensor;
 
     #[test]
     fn a_line_comes_again_after_a_pause_with_how_many_were_left_out() {
@@ -158,16 +183,6 @@ mod tests {
 
     #[test]
     fn bytes_are_compared_where_datatype_and_shape_say_how_many() {
-        let tensor = |datatype, shape: &[i64], bytes: usize| {
-            let data = vec![0; bytes].into();
-            misfit(&HandlerTensor::new(
-                "x",
-                datatype,
-                shape.to_vec(),
-                data,
-                false,
-            ))
-        };
         for (datatype, shape, bytes) in [
             ("FP32", &[2, 3][..], 24),
             ("FP32", &[], 4),
@@ -176,12 +191,12 @@ mod tests {
             ("BYTES", &[2, 2], 4),
             ("my own", &[9], 4),
         ] {
-            assert_eq!(tensor(datatype, shape, bytes), None, "{datatype} {shape:?}");
+            assert_eq!(misfit(datatype, shape, bytes), None, "{datatype} {shape:?}");
         }
-        assert_eq!(tensor("FP32", &[2, 3], 10).as_deref(), Some("24"));
-        assert_eq!(tensor("UINT8", &[], 4).as_deref(), Some("1"));
+        assert_eq!(misfit("FP32", &[2, 3], 10).as_deref(), Some("24"));
+        assert_eq!(misfit("UINT8", &[], 4).as_deref(), Some("1"));
         for shape in [&[-1, 4][..], &[i64::MAX, 4]] {
-            let text = tensor("FP32", shape, 4).unwrap();
+            let text = misfit("FP32", shape, 4).unwrap();
             assert_eq!(text, "lengths of 0 or more that fit in memory");
         }
     }

@@ -31,22 +31,25 @@ impl Header {
         let no_header = || Error::invalid("found no `.npy` header at the start");
         let rest = file.strip_prefix(MAGIC).ok_or_else(no_header)?;
         let [major, _minor, rest @ ..] = rest else {
-            return Err(no_header());
+            return Err(ends(file, MAGIC.len() + 4));
         };
         let (length, rest) = match (major, rest) {
             (1, [a, b, rest @ ..]) => (u32::from_le_bytes([*a, *b, 0, 0]), rest),
             (2 | 3, [a, b, c, d, rest @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), rest),
-            (1..=3, _) => return Err(unreadable("length")),
+            (1, _) => return Err(ends(file, MAGIC.len() + 4)),
+            (2 | 3, _) => return Err(ends(file, MAGIC.len() + 6)),
             (version, _) => {
                 return Err(Error::invalid(format!(
                     "found version {version} of the format, expected 1, 2 or 3"
                 )));
             }
         };
+        let before = file.len() - rest.len();
         let text = rest
             .get(..length as usize)
-            .and_then(|text| std::str::from_utf8(text).ok())
-            .ok_or_else(|| unreadable("text"))?;
+            .ok_or_else(|| ends(file, before.saturating_add(length as usize)))?;
+        let text = std::str::from_utf8(text)
+            .map_err(|_| Error::invalid("found a header that is not text"))?;
         let descr = value(text, "descr")?;
         let element = descr
             .strip_prefix('\'')
@@ -80,12 +83,20 @@ impl Header {
             element,
             column_order,
             shape,
-            length: file.len() - rest.len() + length as usize,
+            length: before + length as usize,
         })
     }
 }
 
-/// Makes the error of a header that ends early or lacks a key.
+/// Makes the error of a file that ends within its header, which goes on to at least so many bytes.
+fn ends(file: &[u8], least: usize) -> Error {
+    let found = file.len();
+    Error::invalid(format!(
+        "the file ends within its header: found {found} bytes, expected {least} or more"
+    ))
+}
+
+/// Makes the error of a header that lacks a key, or has no value for it.
 fn unreadable(part: &str) -> Error {
     Error::invalid(format!("found no readable `{part}` in the header"))
 }

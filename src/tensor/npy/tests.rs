@@ -123,7 +123,19 @@ fn what_no_tensor_holds_is_refused_by_name() {
         ),
         (
             Bytes::from_static(b"\x93NUMPY\x01\x00\xff\x00{"),
-            "found no readable `text` in the header",
+            "the file ends within its header: found 11 bytes, expected 265 or more",
+        ),
+        (
+            Bytes::from_static(b"\x93NUMPY\x01"),
+            "the file ends within its header: found 7 bytes, expected 10 or more",
+        ),
+        (
+            Bytes::from_static(b"\x93NUMPY\x02\x00\xff\x00\x00"),
+            "the file ends within its header: found 11 bytes, expected 12 or more",
+        ),
+        (
+            Bytes::from_static(b"\x93NUMPY\x01\x00\x01\x00\xff"),
+            "found a header that is not text",
         ),
         (
             file(

@@ -150,10 +150,26 @@ fn sequences_begin_and_end_over_every_api() {
     let alone = bench(server, GRPC, &words("measured_total"));
     assert_eq!(alone.code, Some(1), "{}", alone.stderr);
     assert!(
-        alone.stderr.contains("Sequence ID has not been provided"),
+        alone.stderr.contains("Sequence ID has not been provided")
+            && alone.stderr.contains("`ovms bench MODEL --sequence N`")
+            && !alone.stderr.contains("--start"),
         "{}",
         alone.stderr
     );
+}
+
+#[test]
+fn a_run_without_figures_fails() {
+    let rare = words("dummy --rate 0.2 --interval 200ms --max-trials 5 --warmup 0");
+    let run = bench(Server::shared("dummy"), GRPC, &rare);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    for text in [
+        "note: no request was due in the last windows at rate 0.200/s: `--interval` must be longer than the 5s between two \
+         requests\n",
+        "error: nothing was measured: no request was answered within the windows that count\nhint: a longer `--interval`",
+    ] {
+        assert!(run.stderr.contains(text), "{}", run.stderr);
+    }
 }
 
 #[test]
@@ -185,6 +201,12 @@ fn streams_have_an_answer_for_each_request() {
     error: `--stream` does not fit `--api tfs-grpc`
     hint: kserve-grpc and kserve-rest have streams
     ");
+    let fewer = said(GRPC, &["--responses", "2", "--timeout", "1s"]);
+    assert!(
+        fewer.starts_with("exit 1\nerror: 1 of 2 responses came from 127.0.0.1:")
+            && fewer.contains("within 1s\nhint: a request seems to have fewer responses: write `--responses 1`, or"),
+        "{fewer}"
+    );
     insta::assert_snapshot!(said(REST, &["--responses", "2"]), @"
     exit 64
     error: `--responses 2` does not fit `--api kserve-rest`

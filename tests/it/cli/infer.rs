@@ -251,7 +251,9 @@ fn a_server_that_accepts_and_never_answers_is_given_up_at_the_limit() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = silent.local_addr().unwrap();
     let within = format!("no answer from {url} within 1s\nhint: `--timeout` sets the limit");
-    let not_ready = format!("is not ready after 1s: {url} does not answer");
+    let not_ready = format!(
+        "is not ready after 1s: {url} does not answer\nhint: is that a model server? `--url` names another address"
+    );
     // All wait at once.
     let asked = ALL.map(|api| {
         let lines = [

@@ -281,6 +281,16 @@ fn values_without_a_form_are_reported_beside_the_others() {
         answer[0]["outputs"][0]["not_finite"],
         json!([[1, "NaN"], [2, "-Infinity"], [3, "Infinity"]])
     );
+    let run = infer(
+        server,
+        GRPC,
+        &words("passthrough_f32 -i in=[[-Infinity,1,Infinity]] --top 3 --output json"),
+    );
+    let ranking = checked("infer-top", 0, &run);
+    let scores = &ranking[0]["top"][0];
+    assert_eq!(scores[0]["not_finite"], json!({"score": "Infinity"}));
+    assert_eq!(scores[1]["not_finite"], Value::Null);
+    assert_eq!(scores[2]["not_finite"], json!({"score": "-Infinity"}));
 }
 
 #[test]
@@ -330,6 +340,8 @@ fn checks_and_changes_of_files_fit_their_schemas() {
         added[0],
         json!({"file": file, "model": "dummy", "done": "added"})
     );
+    let again = checked("serve-config", 0, &serve(&add));
+    assert_eq!(again[0]["done"], "unchanged");
     let found = checked(
         "serve-check",
         0,

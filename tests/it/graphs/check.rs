@@ -83,6 +83,14 @@ fn a_graph_that_is_not_there_is_an_error_of_the_document_too() {
     let error = &report["faults"][0];
     assert_eq!(error["message"], "there is no graph in none", "{report}");
     assert!(error["hint"].is_string(), "{report}");
+    // As with a name, and in a folder that has none.
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    for path in ["none", "empty"] {
+        let run = graph(folder.path(), &["check", path, "echo"]);
+        assert_eq!(run.code, Some(1));
+        let first = run.stderr.lines().next().unwrap().to_owned();
+        assert_eq!(first, format!("error: there is no graph in {path}"));
+    }
 }
 
 #[test]

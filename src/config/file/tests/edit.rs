@@ -33,6 +33,13 @@ fn settings_stand_behind_the_path() {
         "#);
     let again = |settings| super::super::add_model(Some(added.as_bytes()), ("a", "m"), settings);
     assert_eq!(again(&settings).unwrap(), added);
+    assert_eq!(again(&[]).unwrap(), added);
+    let settings_of =
+        |text: &str, name| super::super::model_settings(text.as_bytes(), name).unwrap();
+    let keys = ["nireq", "plugin_config"].map(str::to_owned).to_vec();
+    assert_eq!(settings_of(&added, "a"), Some(keys));
+    assert_eq!(settings_of(&added, "b"), None);
+    assert_eq!(settings_of("{}", "a"), None);
     let other = [("nireq", serde_json::json!(5))];
     assert!(matches!(again(&other), Err(EditError::Occupied(_))));
 }

@@ -234,6 +234,7 @@ proptest! {
             prop_assert!(!error.errors().is_empty());
         }
         let _ = crate::config::add_model(Some(text.as_bytes()), ("a", "/a"), &[]);
+        let _ = crate::config::model_settings(text.as_bytes(), "a");
         let _ = crate::config::remove_model(text.as_bytes(), "a");
     }
 }
