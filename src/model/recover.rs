@@ -167,10 +167,6 @@ impl Version {
     }
 
     async fn load_in_place_of(self: &Arc<Self>, spoilt: &Arc<Loaded>) -> SharedOutcome {
-        let stuck = self.reporter().inferences_stuck();
-        if self.reporter().is_stuck() {
-            return Err(format!("{stuck} inferences do not end, {MAX_STUCK} are allowed").into());
-        }
         if spoilt.runner.health().keeps_sequences() && self.sequences().has_replaced() {
             return Err("sequences still go on on the one replaced before".into());
         }
@@ -195,7 +191,12 @@ impl Version {
         Ok(loaded)
     }
 
+    /// Loads a spoilt model anew, unless as many inferences as may do so never end.
     async fn load_again(&self, spoilt: &Arc<Loaded>) -> SharedOutcome {
+        let stuck = self.reporter().inferences_stuck();
+        if self.reporter().is_stuck() {
+            return Err(format!("{stuck} inferences do not end, {MAX_STUCK} are allowed").into());
+        }
         let loaded = spoilt.load_again(self.model(), self.number()).await;
         loaded.map_err(|error| Arc::from(chain(&*error.source)))
     }

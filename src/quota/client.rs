@@ -232,6 +232,13 @@ impl CountedClient {
 
     /// Waits until it may send another message of a stream.
     pub async fn pace(self: &Arc<Self>) {
+        let may_go = || {
+            let turn = self.turn.try_acquire();
+            turn.is_ok() && self.wait().is_none()
+        };
+        if self.pace.is_none() || may_go() {
+            return;
+        }
         let this = Arc::clone(self);
         // In a task of its own: a stream that waits for its client would keep the turn from the others of this one.
         let paced = Task::spawn(async move {
