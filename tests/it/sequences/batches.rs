@@ -94,9 +94,10 @@ fn sizes(grpc: &Grpc, name: &str) -> BTreeMap<u64, u64> {
 const STEPS: u64 = 4;
 
 /// Sends the next four steps of each of sixteen sequences, which are at different ones, so that starts, ends, and steps
-/// between come together; returns the totals, found and expected. All are sent at once, so that while some run there are
-/// always others.
-fn round(grpc: &Grpc, name: &str, round: u64) -> Vec<(f32, f32)> {
+/// between come together; returns the totals, found and expected. All are sent at once on one connection, so that while
+/// some run there are always others, and in the order of their sequences: tasks of a client, one for each, may begin in
+/// another one.
+fn round(name: &str, round: u64) -> Vec<(f32, f32)> {
     let numbers = (round * STEPS..).take(STEPS as usize);
     let each =
         numbers.flat_map(|number| (1..=u64::from(SEQUENCES)).map(move |place| (number, place)));
@@ -116,9 +117,12 @@ fn round(grpc: &Grpc, name: &str, round: u64) -> Vec<(f32, f32)> {
         Some((ask, expected))
     });
     let asks: Vec<_> = asks.collect();
-    let calls: Vec<_> = asks.iter().map(|(ask, _)| grpc.call(good(ask))).collect();
-    let answers = calls.into_iter().zip(&asks).map(|(call, (ask, expected))| {
-        let (id, found) = total(call.wait());
+    let calls = asks.iter().map(|(ask, _)| wire::Call::infer(&good(ask)));
+    let calls: Vec<_> = calls.collect();
+    let answers = wire::send(&SERVER, &calls).into_iter().zip(&asks);
+    let answers = answers.map(|(answer, (ask, expected))| {
+        let answer = answer.map(|it| ModelInferResponse::decode(it).unwrap());
+        let (id, found) = total(answer);
         assert_eq!(id, ask.id.as_ref().unwrap().values[0]);
         (found, *expected)
     });
@@ -131,7 +135,7 @@ fn steps_of_sixteen_sequences_that_wait_run_as_one() {
     let grpc = picky(NAME);
     let mut requests = 0;
     for number in 0..ROUNDS {
-        for (found, expected) in round(&grpc, NAME, number) {
+        for (found, expected) in round(NAME, number) {
             assert_eq!(found.to_bits(), expected.to_bits());
             requests += 1;
         }
