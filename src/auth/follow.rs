@@ -190,6 +190,11 @@ impl Auth {
         }
     }
 
+    /// Returns whether there is a credential that is the API key of an identity.
+    pub fn has_key(&self, digest: Option<&KeyDigest>) -> bool {
+        digest.is_some_and(|digest| self.rules.load().of_key(digest).is_some())
+    }
+
     fn of_token(&self, rules: &AuthRules, token: &str) -> Result<Identified, TokenRefusal> {
         let issuer = token::issuer_of(token, &rules.issuers)?;
         let claims = issuer.verify(token).inspect_err(|refusal| {
@@ -216,10 +221,12 @@ impl Auth {
                 match KeySetSource::fetch(url).await {
                     Ok(keys) => {
                         let is_other = **issuer.keys.load() != keys;
+                        // With the same keys every credential is what it was. Others count at once: the next issuer may not
+                        // answer for seconds.
                         if is_other {
                             issuer.keys.store(Arc::new(keys));
+                            self.generation.fetch_add(1, Ordering::AcqRel);
                         }
-                        is_other
                     }
                     Err(error) => {
                         let name = &issuer.name;
@@ -227,16 +234,11 @@ impl Auth {
                             "keys of the issuer {name} stay as they are: {}",
                             chain(&error)
                         );
-                        false
                     }
                 }
             })
         });
-        let changed = join_all(fetched.collect::<Vec<_>>()).await;
-        // With the same keys every credential is what it was.
-        if changed.contains(&true) {
-            self.generation.fetch_add(1, Ordering::AcqRel);
-        }
+        join_all(fetched.collect::<Vec<_>>()).await;
     }
 
     /// Fetches the key sets of URLs without keeping them, for a check of the file.
@@ -470,6 +472,42 @@ mod tests {
         }
         assert_eq!(generations, [1, 2, 2, 3]);
         drop(serve);
+    }
+
+    #[tokio::test]
+    async fn keys_count_before_another_issuer_answers() {
+        let quick = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let hung = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = |it: &TcpListener| format!("http://{}/keys", it.local_addr().unwrap());
+        let (first, second) = (url(&hung), url(&quick));
+        let serve = Task::spawn(async move {
+            let set = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AQAB"}]}"#;
+            let length = set.len();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{set}");
+            let (mut stream, _) = quick.accept().await.unwrap();
+            assert_ne!(stream.read(&mut [0; 4096]).await.unwrap(), 0);
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.toml");
+        let text = format!(
+            "[[jwt]]\nissuer = \"x\"\naudience = \"ovms\"\njwks = \"{first}\"\n\
+             [[jwt]]\nissuer = \"y\"\naudience = \"ovms\"\njwks = \"{second}\"\n\
+             [[identity]]\nname = \"a\"\ntokens = [{{ subject = \"*\", issuer = \"x\" }}]\ninfer = [\"*\"]\n"
+        );
+        fs::write(&path, text).unwrap();
+        let auth = Auth::open(&path, AuthTerms::default()).unwrap();
+        let before = auth.generation();
+        let counts = async {
+            while auth.generation() == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = auth.fetch() => panic!("the other issuer has not answered"),
+            () = counts => {}
+        }
+        drop((serve, hung));
     }
 
     #[tokio::test]

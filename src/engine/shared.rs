@@ -11,7 +11,10 @@ use crate::{
     metrics::{RequestRecord, RunEnd},
     model::{
         Loaded, Version,
-        keeper::{Keeper, ModelTurn, SharedStep, Start, StepRequest, UnclaimedStart},
+        keeper::{
+            BegunSequence, Keeper, ModelTurn, SettleReason, SharedStep, Start, StepRequest,
+            UnclaimedStart,
+        },
         stateful::{LiveState, Selection, explain},
     },
     openvino::Work,
@@ -31,9 +34,9 @@ pub(super) type Validated = (SequenceCommand, Option<String>, Work);
 /// Turn of a request, or the wait for it.
 type Joined = Begun<Arc<Loaded>, LiveState>;
 
-/// A sequence that a start without an id has begun in the store: its epoch, and how it is given up, which happens by
+/// A sequence that a start without an id has begun in the store, how it is given up, which happens by
 /// itself when this is dropped.
-type Unclaimed = (u64, ToItsEnd<()>, UnclaimedStart);
+type Unclaimed = (BegunSequence, ToItsEnd<()>, UnclaimedStart);
 
 impl OfModel {
     /// Runs a request to a sequence that may be anywhere.
@@ -97,9 +100,9 @@ impl OfModel {
             call: call.twin(),
         };
         let version = Arc::clone(&site.version);
-        let begun = begun.map(|(epoch, give_up, _)| {
+        let begun = begun.map(|(begun, give_up, _)| {
             give_up.cancel();
-            epoch
+            begun
         });
         let step = SharedStep::new(keeper, site.version, turn, command, begun, request);
         // A step that was run is stored, whether its client still waits or not.
@@ -118,12 +121,13 @@ async fn begin(
     let claim = keeper.claim();
     let started = keeper.start(&version, &loaded, 0, key.as_deref());
     Ok(match started.await? {
-        Start::Begun(id, epoch) => {
+        Start::Begun(begun) => {
+            let BegunSequence { id, epoch, .. } = begun;
             let give_up = async move {
                 keeper.give_up(&version, id, epoch).await;
                 drop(work);
             };
-            (id, Some((epoch, task::to_its_end(give_up), claim)))
+            (id, Some((begun, task::to_its_end(give_up), claim)))
         }
         Start::Repeated(id) => (id, None),
     })
@@ -168,7 +172,11 @@ impl Stateful {
                 }
             };
             let (Site { version, loaded }, keeper) = other;
-            let settles = async move { keeper.settle(command.id, &loaded, &version, true).await };
+            let settles = async move {
+                keeper
+                    .settle(command.id, &loaded, &version, SettleReason::Leave)
+                    .await
+            };
             self.to_its_end(settles).await?;
         }
         Ok(Err(SequenceRefusal::Replaced))

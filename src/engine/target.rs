@@ -11,6 +11,7 @@ use crate::{
     metrics::RequestRecord,
     model::{
         Loaded, Model, Version,
+        keeper::SettleReason,
         stateful::{self, LiveState, Selection},
         stateful_run,
     },
@@ -377,7 +378,11 @@ impl OfModel {
             // By way of the store it goes on with what has taken the place, whether its client still waits or not.
             let Site { version, loaded } = known;
             let (id, moved) = (command.id, Arc::clone(&version));
-            let moves = async move { keeper.settle(id, &loaded, &moved, true).await };
+            let moves = async move {
+                keeper
+                    .settle(id, &loaded, &moved, SettleReason::Leave)
+                    .await
+            };
             task::to_its_end(moves).await?;
             let loaded = latest;
             return Ok(Site { version, loaded });

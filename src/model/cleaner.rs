@@ -97,8 +97,18 @@ pub(crate) fn let_go(
     }
     async move {
         if let Some(keeper) = kept {
-            keeper.leave(&this, &old).await;
+            keeper.leave(&this, &old, limit).await;
             states = sequences.drop_of(&old);
+            if !states.is_empty() {
+                let sequences = states.len();
+                tracing::warn!(
+                    model,
+                    version,
+                    sequences,
+                    "sequences ended, they could not be stored"
+                );
+                keeper.forget(&states).await;
+            }
         } else if !limit.is_zero() {
             let gone = sequences.wait_gone(|instance| *instance == old);
             // Those that are left when the time is over go as they are.

@@ -213,7 +213,7 @@ impl Failed {
     }
 
     /// Returns whether an inference took longer than the model may take.
-    fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         matches!(self, Self::Run(RunError::Slot(SlotError::Timeout(_))))
     }
 

@@ -180,6 +180,11 @@ impl CountedClient {
         &self.limits
     }
 
+    /// Returns whether it stands for all that have no place of their own.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.key, ClientKey::Site(_) | ClientKey::Others)
+    }
+
     /// Returns the budget of its bytes, if they have a limit.
     pub fn budget(&self) -> Option<&Budget> {
         self.budget.as_ref()

@@ -65,6 +65,15 @@ impl ClientLimits {
         }
     }
 
+    /// Returns the time after which a client that has sent as many requests at once as it may could do so again.
+    pub fn recovery(&self) -> Duration {
+        let rate = self.requests_per_second;
+        rate.map_or(Duration::ZERO, |rate| {
+            let burst = self.burst.unwrap_or_else(|| rate.burst());
+            rate.period().saturating_mul(burst.get())
+        })
+    }
+
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -278,6 +287,7 @@ mod tests {
         );
         assert_eq!(rate.to_string(), "0.5");
         assert_eq!(limits.burst, NonZeroU32::new(20));
+        assert_eq!(limits.recovery(), Duration::from_secs(40));
         assert_eq!(limits.bytes_in_flight.unwrap().get(), 64 << 20);
         assert_eq!(limits.streams, NonZeroU32::new(4));
         assert_eq!((limits.sequences, limits.concurrent_requests), (None, None));

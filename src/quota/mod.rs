@@ -11,6 +11,7 @@ mod priority;
 use std::sync::Arc;
 
 pub use client::{ClientPlace, CountedClient, QuotaCounts};
+pub(crate) use clients::site_of;
 pub use clients::{ClientKey, Clients};
 pub use limits::{ClientLimit, ClientLimits, ClientLimitsError};
 pub use priority::{Priority, PriorityBounds};

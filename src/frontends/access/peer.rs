@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Serialize, Serializer};
 
-use crate::quota::ClientKey;
+use crate::quota::{ClientKey, site_of};
 
 /// The client of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,14 @@ impl Source {
                 Self::Address(Ipv6Addr::from_bits(address.to_bits() & NETWORK).into())
             }
             source => source,
+        }
+    }
+
+    /// Returns the first address of the site that it is in, where it is an address of IPv6.
+    pub(crate) fn site(self) -> Option<Ipv6Addr> {
+        match self {
+            Self::Address(address) => site_of(address),
+            Self::User(_) => None,
         }
     }
 }

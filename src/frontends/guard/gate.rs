@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use arc_swap::ArcSwap;
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header::WWW_AUTHENTICATE},
     response::IntoResponse as _,
@@ -16,7 +17,7 @@ use super::{
     access::{Access, Sender, lacking},
     audit::{AuditLog, Outcome, Recording, Trail},
     credential::{self, EXPECTED, Schemes},
-    failures::Failures,
+    failures::{Failures, Wait},
     rules::Rule,
 };
 use crate::{
@@ -57,7 +58,7 @@ pub(in crate::frontends) struct Caller {
     names: Vec<String>,
     recent: Mutex<Option<Recent>>,
     /// The client of its address, if addresses are counted.
-    client: Option<Arc<CountedClient>>,
+    client: Option<ArcSwap<CountedClient>>,
 }
 
 /// An identity that was found.
@@ -243,7 +244,7 @@ impl Gate {
                 peer,
                 names,
                 recent: Mutex::new(None),
-                client,
+                client: client.map(ArcSwap::new),
             })
         })
     }
@@ -276,9 +277,9 @@ impl Gate {
             return Err(Refusal::of(Error::internal("Internal error")));
         };
         let (sender, client) = match auth {
-            None => (Sender::Anyone, caller.client.clone()),
+            None => (Sender::Anyone, self.address(caller)),
             Some(auth) if rule == Rule::Health && auth.has_open_health() => {
-                (Sender::Nobody, caller.client.clone())
+                (Sender::Nobody, self.address(caller))
             }
             Some(auth) => match self.identify(auth, rule, caller, request.headers()) {
                 Ok((identity, client)) => {
@@ -342,18 +343,51 @@ impl Gate {
         Ok(Admitted { access, recording })
     }
 
+    /// Returns the client of an address, if addresses have limits. One that had no place is looked for again: there may be room
+    /// by now.
+    fn address(&self, caller: &Caller) -> Option<Arc<CountedClient>> {
+        let (place, limits) = (caller.client.as_ref()?, self.limits.as_ref()?);
+        let client = place.load_full();
+        if !client.is_shared() {
+            return Some(client);
+        }
+        let client = self.clients.find(&caller.peer.source().into(), limits);
+        place.store(Arc::clone(&client));
+        Some(client)
+    }
+
+    /// Returns the client of an identity that was known, as [`Self::address`] does.
+    fn again(
+        &self,
+        caller: &Caller,
+        identity: &Arc<Identity>,
+        client: Option<Arc<CountedClient>>,
+    ) -> Option<Arc<CountedClient>> {
+        let (key, limits) = match &client {
+            Some(client) if client.is_shared() => identity.client()?,
+            _ => return client,
+        };
+        let client = self.clients.find(&key, limits);
+        if let Some(recent) = &mut *caller.recent.lock()
+            && Arc::ptr_eq(&recent.found.identity, identity)
+        {
+            recent.client = Some(Arc::clone(&client));
+        }
+        Some(client)
+    }
+
     /// Counts a request of nobody that is known for its address, if addresses have limits.
     fn stranger(&self, caller: &Caller, refusal: Refusal) -> Refusal {
-        let Some(client) = &caller.client else {
+        let Some(client) = self.address(caller) else {
             return refusal;
         };
-        self.clients.seen(client);
+        self.clients.seen(&client);
         let refusal = match client.request() {
             Ok(_) => refusal,
             Err(error) => Refusal::of(error),
         };
         Refusal {
-            client: Some(Arc::clone(client)),
+            client: Some(client),
             ..refusal
         }
     }
@@ -374,7 +408,10 @@ impl Gate {
             .as_ref()
             .map(|secret| KeyDigest::of(secret.as_bytes()));
         let was_known = match caller.known(generation, digest.as_ref()) {
-            Known::Counts(known) => return Ok(known),
+            Known::Counts((identity, client)) => {
+                let client = self.again(caller, &identity, client);
+                return Ok((identity, client));
+            }
             Known::Before => true,
             Known::No => false,
         };
@@ -388,8 +425,15 @@ impl Gate {
                 let most = auth.max_failures();
                 let source = caller.peer.source();
                 // What was right is no guess: others at its address cannot keep it out when the rules change.
-                if !was_known && let Some(wait) = self.failures.wait(source, most) {
-                    return Err(throttled(wait));
+                if !was_known {
+                    match self.failures.wait(source, most) {
+                        Some(Wait::All(wait)) => return Err(throttled(wait)),
+                        // To find a key is no labour, so that strangers keep nobody out who has one.
+                        Some(Wait::Laborious(wait)) if !auth.has_key(digest.as_ref()) => {
+                            return Err(throttled(wait));
+                        }
+                        Some(Wait::Laborious(_)) | None => {}
+                    }
                 }
                 let found = auth.identify(Credential::Secret(secret));
                 let is_guess = found.as_ref().is_err_and(CredentialRefusal::may_be_guess);

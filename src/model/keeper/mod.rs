@@ -23,11 +23,14 @@ use std::{
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::FuturesUnordered};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::{Instant, sleep, timeout},
+};
 
 use self::{damaged::damaged, recent::RecentKeys, unclaimed::UnclaimedStarts};
 pub(crate) use self::{
-    step::{SharedStep, Start, StepRequest},
+    step::{BegunSequence, SharedStep, Start, StepRequest},
     unclaimed::UnclaimedStart,
 };
 use super::{
@@ -50,9 +53,25 @@ use crate::{
 /// States that are stored at once.
 const AT_ONCE: usize = 32;
 
+/// Maximum number of sequences that other servers ask for and that wait for their turn here.
+const MAX_HANDOVERS: usize = 4096;
+
+/// Time for which the periodic save waits for a step of a sequence, which it leaves for the next time then.
+const MAX_TURN: Duration = Duration::from_secs(1);
+
 /// Maximum number of attempts at what others may undo meanwhile: to store what is left of an instance that goes,
 /// and to own a sequence.
 const MAX_ROUNDS: usize = 100;
+
+/// Pause after the first attempt to store what is left of an instance that goes and that fails; each later one is twice as
+/// long, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest of these pauses.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Time for which these attempts go on, unless that for the end of sequences is longer.
+const MAX_LEAVE: Duration = Duration::from_secs(60);
 
 /// The turn of a request in a sequence of a model.
 pub(crate) type ModelTurn = SequenceGuard<Arc<Loaded>, LiveState>;
@@ -121,6 +140,19 @@ pub struct Keeper {
     hops: AtomicBool,
     /// Number of starts without id that the store has accepted, or may have, and that have no turn yet.
     unclaimed: Arc<UnclaimedStarts>,
+    /// Places of those that have their turn and are being stored.
+    storing: Semaphore,
+}
+
+/// Reason to store a sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettleReason {
+    /// It is time; one that is in use is left for the next time.
+    Interval,
+    /// Another server asks for it, or this one stops.
+    Handover,
+    /// An instance that has been replaced is not to have it any more.
+    Leave,
 }
 
 /// Outcome of an attempt to have the state of a sequence here.
@@ -147,6 +179,7 @@ impl Keeper {
             idle: scan.map(|period| 2 * period),
             hops: AtomicBool::new(false),
             unclaimed: Arc::default(),
+            storing: Semaphore::new(AT_ONCE),
         })
     }
 
@@ -237,19 +270,16 @@ impl Keeper {
             }
             // Once a step may be answered that is not stored, nobody may go on without asking this server.
             let ahead = stored.ahead || (runs && !is_step);
-            stored.life = self.store.life();
+            let life = self.store.life();
+            // It may be written although that fails, or nobody waits for it any more.
+            (stored.life, stored.ahead) = (None, ahead);
             let write = SequenceWrite {
                 renews,
                 ..stored.write(None, ahead, self.idle(&loaded))
             };
-            let written = self.store.write(write).await;
-            if written.is_err() {
-                // It may have been written all the same.
-                (stored.life, stored.ahead) = (None, ahead);
-            }
-            match written? {
+            match self.store.write(write).await? {
                 WriteOutcome::Stored => {
-                    stored.ahead = ahead;
+                    stored.life = life;
                     return Ok(Owned::Here(since));
                 }
                 WriteOutcome::Fenced => *turn.place() = None,
@@ -351,7 +381,12 @@ impl Keeper {
     }
 
     /// Stores what is newer here than in the store, of all sequences or one, once it is its turn.
-    async fn save_all(&self, versions: &[Arc<Version>], only: Option<&SequenceKey>) {
+    async fn save_all(
+        &self,
+        versions: &[Arc<Version>],
+        only: Option<&SequenceKey>,
+        reason: SettleReason,
+    ) {
         let mut found = Vec::new();
         for version in versions {
             let sequences = version.sequences();
@@ -363,13 +398,22 @@ impl Keeper {
             found.extend(here.into_iter().map(|here| (here, Arc::clone(version))));
         }
         let saves = found.into_iter();
-        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version, false));
+        let saves = saves.map(|((id, loaded), version)| self.save_one(id, loaded, version, reason));
         let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
-        saves.collect::<()>().await;
+        // What has failed is logged.
+        saves.for_each(|_| std::future::ready(())).await;
     }
 
-    async fn save_one(&self, id: u64, loaded: Arc<Loaded>, version: Arc<Version>, leaves: bool) {
-        if let Err(error) = self.settle(id, &loaded, &version, leaves).await {
+    /// Stores a sequence, as [`Self::settle`]; returns whether that has not failed.
+    async fn save_one(
+        &self,
+        id: u64,
+        loaded: Arc<Loaded>,
+        version: Arc<Version>,
+        reason: SettleReason,
+    ) -> bool {
+        let settled = self.settle(id, &loaded, &version, reason).await;
+        if let Err(error) = &settled {
             let model = version.model();
             tracing::warn!(
                 model,
@@ -377,9 +421,10 @@ impl Keeper {
                 "the state of a sequence is not stored: {error}"
             );
         }
+        settled.is_ok()
     }
 
-    /// Stores a sequence once it is its turn; if it `leaves`, an instance that has been replaced does not have it any more.
+    /// Stores a sequence once it is its turn.
     ///
     /// # Errors
     ///
@@ -389,7 +434,7 @@ impl Keeper {
         id: u64,
         loaded: &Arc<Loaded>,
         version: &Version,
-        leaves: bool,
+        reason: SettleReason,
     ) -> Result<()> {
         let control = SequenceControl::Next;
         let command = SequenceCommand { id, control };
@@ -402,11 +447,17 @@ impl Keeper {
         let Ok(begun) = sequences.join(command, loaded, bounds, &LiveState::is_spare) else {
             return Ok(());
         };
-        let Ok(mut turn) = begun.turn().await else {
+        let turn = match reason {
+            SettleReason::Interval => timeout(MAX_TURN, begun.turn()).await,
+            SettleReason::Handover | SettleReason::Leave => Ok(begun.turn().await),
+        };
+        let Ok(Ok(mut turn)) = turn else {
             return Ok(());
         };
+        // It is never closed.
+        let _place = self.storing.acquire().await;
         self.save(&mut turn).await?;
-        if leaves {
+        if reason == SettleReason::Leave {
             *turn.place() = None;
         }
         Ok(())
@@ -427,7 +478,7 @@ impl Keeper {
             tokio::select! {
                 _ = ticks.tick(), if saving.is_empty() && self.durability == SequenceDurability::Interval => {
                     let versions = versions();
-                    saving.push(async move { self.save_all(&versions, None).await });
+                    saving.push(async move { self.save_all(&versions, None, SettleReason::Interval).await });
                 }
                 Some(()) = saving.next() => {}
                 _ = counts.tick(), if counting.is_empty() => {
@@ -440,7 +491,7 @@ impl Keeper {
                 Some(()) = counting.next() => {}
                 key = next(&mut wanted) => {
                     // Those who wait ask again.
-                    if going.len() < AT_ONCE && going.insert(key.clone()) {
+                    if going.len() < MAX_HANDOVERS && going.insert(key.clone()) {
                         handing.push(self.hand_over(key, versions()));
                     }
                 }
@@ -456,7 +507,8 @@ impl Keeper {
             of_model.any(|version| version.sequences().instance(key.id).is_some())
         };
         if is_here() {
-            self.save_all(&versions, Some(&key)).await;
+            self.save_all(&versions, Some(&key), SettleReason::Handover)
+                .await;
         } else if let SequenceStore::Redis(store) = &self.store {
             // A request began it and left, or its state was dropped: what is stored is all that there is. Those who wait
             // ask again.
@@ -471,32 +523,53 @@ impl Keeper {
 
     /// Stores all that is newer here, also what running steps leave, and says that this server is gone.
     pub async fn close(&self, versions: &[Arc<Version>]) {
-        self.save_all(versions, None).await;
+        self.save_all(versions, None, SettleReason::Handover).await;
         // Then those that requests have, which may take longer than the caller waits.
         let busy = versions.iter().flat_map(|version| {
             let sequences = version.sequences();
             let busy = sequences.pick(|live| live.is_none_or(LiveState::needs_store));
             let busy = busy.into_iter();
             busy.filter(|(_, loaded)| loaded.shares_sequences())
-                .map(|(id, loaded)| self.save_one(id, loaded, Arc::clone(version), false))
+                .map(|(id, loaded)| {
+                    self.save_one(id, loaded, Arc::clone(version), SettleReason::Handover)
+                })
         });
         futures::future::join_all(busy).await;
         self.store.close().await;
     }
 
-    /// Stores what an instance has that is newer here, and forgets it, before the instance goes.
-    pub(crate) async fn leave(&self, version: &Arc<Version>, old: &Arc<Loaded>) {
+    /// Stores what an instance has that is newer here, and forgets it, before the instance goes. While the store fails, that
+    /// is tried again until the limit, a minute at least, is over.
+    pub(crate) async fn leave(&self, version: &Arc<Version>, old: &Arc<Loaded>, limit: Duration) {
+        let began = Instant::now();
+        let limit = limit.max(MAX_LEAVE);
+        let mut pause = FIRST_PAUSE;
+        let mut rounds = 0;
         // Requests that have found it before may still come.
-        for _ in 0..MAX_ROUNDS {
+        while rounds < MAX_ROUNDS {
             let ids = version.sequences().of(old);
             if ids.is_empty() {
                 return;
             }
-            let saves = ids
-                .into_iter()
-                .map(|id| self.save_one(id, Arc::clone(old), Arc::clone(version), true));
+            let saves = ids.into_iter().map(|id| {
+                self.save_one(
+                    id,
+                    Arc::clone(old),
+                    Arc::clone(version),
+                    SettleReason::Leave,
+                )
+            });
             let saves = futures::stream::iter(saves).buffer_unordered(AT_ONCE);
-            saves.collect::<()>().await;
+            let all = saves.fold(true, |all, stored| std::future::ready(all & stored));
+            if all.await {
+                rounds += 1;
+                continue;
+            }
+            if began.elapsed() + pause > limit {
+                return;
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(MAX_PAUSE);
         }
     }
 

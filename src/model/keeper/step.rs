@@ -23,6 +23,7 @@ use crate::{
     store::{
         NewSequence, SequenceDurability, SequenceKey, StartedSequence, StoredAnswer, WriteOutcome,
     },
+    task::Task,
     tensor::{Tensor, TensorMap},
 };
 
@@ -57,16 +58,27 @@ pub(crate) struct SharedStep {
     starts: bool,
     /// Indicates that the request ends the sequence.
     ends: bool,
-    /// Epoch of a sequence that has begun in the store already.
-    begun: Option<u64>,
+    /// The sequence, if it has begun in the store already.
+    begun: Option<BegunSequence>,
 }
 
 /// Outcome of a start in the store.
 pub(crate) enum Start {
-    /// The sequence has begun: its id and epoch.
-    Begun(u64, u64),
+    /// The sequence has begun.
+    Begun(BegunSequence),
     /// The request was there before: its sequence.
     Repeated(u64),
+}
+
+/// A sequence that has begun in the store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BegunSequence {
+    /// Its id.
+    pub(crate) id: u64,
+    /// The epoch of its record.
+    pub(crate) epoch: u64,
+    /// The life of this server before it began.
+    life: Option<u64>,
 }
 
 /// Outcome of the preparation of a step.
@@ -99,6 +111,7 @@ impl Keeper {
         id: u64,
         key: Option<&str>,
     ) -> Result<Start> {
+        let life = self.store.life();
         let started = self.store.start(NewSequence {
             model: version.model(),
             id,
@@ -108,7 +121,9 @@ impl Keeper {
             idle: self.idle(loaded),
         });
         match started.await? {
-            StartedSequence::Begun { id, epoch } => Ok(Start::Begun(id, epoch)),
+            StartedSequence::Begun { id, epoch } => {
+                Ok(Start::Begun(BegunSequence { id, epoch, life }))
+            }
             StartedSequence::Repeated(id) => Ok(Start::Repeated(id)),
             StartedSequence::Exists => Err(explain(SequenceRefusal::Exists)),
             StartedSequence::Full => {
@@ -149,11 +164,11 @@ impl Keeper {
         self.finish(&mut turn).await?;
         let is_here = turn.state().is_some();
         let started = self.start_in_turn(&version, &loaded, turn.id(), None, is_here);
-        let Start::Begun(id, epoch) = started.await? else {
+        let Start::Begun(begun) = started.await? else {
             return Err(exists());
         };
         Self::make_room(&version, &loaded);
-        let mut stored = self.ownership(version.model(), id, epoch);
+        let mut stored = self.ownership(version.model(), begun);
         (stored.step, stored.unsaved) = (1, true);
         let stored = Some(Box::new(stored));
         *turn.place() = Some(LiveState {
@@ -174,14 +189,14 @@ impl Keeper {
     }
 
     /// Makes what is known of a sequence that has just begun.
-    fn ownership(&self, model: &str, id: u64, epoch: u64) -> Ownership {
-        let model = model.to_owned();
+    fn ownership(&self, model: &str, begun: BegunSequence) -> Ownership {
+        let (model, id) = (model.to_owned(), begun.id);
         Ownership {
             key: SequenceKey { model, id },
-            epoch,
+            epoch: begun.epoch,
             step: 0,
             ahead: self.durability != SequenceDurability::Step,
-            life: self.store.life(),
+            life: begun.life,
             unsaved: false,
             ending: false,
             answer: None,
@@ -196,7 +211,7 @@ impl SharedStep {
         version: Arc<Version>,
         turn: ModelTurn,
         command: SequenceCommand,
-        begun: Option<u64>,
+        begun: Option<BegunSequence>,
         request: StepRequest,
     ) -> Self {
         Self {
@@ -249,7 +264,7 @@ impl SharedStep {
             let keeper = Arc::clone(&self.keeper);
             keeper.finish(&mut self.turn).await?;
             let started = match self.begun.take() {
-                Some(epoch) => Start::Begun(self.turn.id(), epoch),
+                Some(begun) => Start::Begun(begun),
                 None => {
                     let (loaded, key) = (
                         Arc::clone(self.turn.instance()),
@@ -267,8 +282,8 @@ impl SharedStep {
                     }
                 }
             };
-            if let Start::Begun(id, epoch) = started {
-                let stored = self.keeper.ownership(self.version.model(), id, epoch);
+            if let Start::Begun(begun) = started {
+                let stored = self.keeper.ownership(self.version.model(), begun);
                 Keeper::make_room(&self.version, self.turn.instance());
                 *self.turn.place() = Some(LiveState {
                     stored: Some(Box::new(stored)),
@@ -326,12 +341,19 @@ impl SharedStep {
         loop {
             let loaded = Arc::clone(self.turn.instance());
             let (back, returned) = oneshot::channel();
+            let stored = self.turn.state().and_then(|live| live.stored.as_ref());
+            let epoch = stored.map(|stored| stored.epoch);
             let lent = Lent {
                 turn: Some((self.turn.lend(), back)),
                 ran: false,
             };
             let call = &self.request.call;
-            let ran = loaded.run(work, lent, call, SlotQueue::Bounded).await;
+            let ran = match loaded.run(work, lent, call, SlotQueue::Bounded).await {
+                Err(failed) if failed.is_late() => {
+                    return Err(self.close_late(&loaded, failed, (epoch, returned)).await);
+                }
+                ran => ran,
+            };
             let (turn, succeeded) = returned
                 .await
                 .map_err(|_| Error::internal("Internal error"))?;
@@ -351,6 +373,30 @@ impl SharedStep {
                 Err(failed) => return Ok((loaded, Err(failed), succeeded)),
             }
         }
+    }
+
+    /// Closes the sequence of a step that takes longer than it may, and leaves its turn to the inference, which goes on.
+    async fn close_late(
+        &mut self,
+        loaded: &Arc<Loaded>,
+        failed: Failed,
+        (epoch, returned): (Option<u64>, oneshot::Receiver<(ModelTurn, Option<bool>)>),
+    ) -> Error {
+        self.version.tend(loaded);
+        let id = self.turn.id();
+        // What is stored is older than what the inference makes of it.
+        if let Some(epoch) = epoch {
+            self.keeper.give_up(&self.version, id, epoch).await;
+        }
+        Task::spawn(async move {
+            if let Ok((mut turn, _)) = returned.await {
+                turn.run();
+                drop(turn.ended(false));
+            }
+        })
+        .detach();
+        let error = loaded.explain(failed);
+        error.with_more(&format!(" - sequence {id} has been closed"))
     }
 
     /// Runs the step, and stores what comes of it.

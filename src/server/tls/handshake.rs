@@ -5,12 +5,11 @@ use std::{future::poll_fn, io, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{ServerTls, TlsProtocol};
+use super::{ServerTls, TlsProtocol, places::HandshakePlaces};
 use crate::{
     config::Flags,
     frontends::access::Peer,
@@ -35,7 +34,7 @@ pub(in crate::server) struct Handshakes {
     protocol: TlsProtocol,
     limit: Duration,
     /// Places for those in progress.
-    room: Arc<Semaphore>,
+    places: Arc<HandshakePlaces>,
     failed: Arc<LogLimit>,
 }
 
@@ -51,9 +50,7 @@ impl Handshakes {
             tls,
             protocol,
             limit: Duration::from_secs(flags.tls_handshake_timeout_seconds.into()),
-            room: Arc::new(Semaphore::new(
-                flags.max_tls_handshakes.min(Semaphore::MAX_PERMITS),
-            )),
+            places: HandshakePlaces::new(flags.max_tls_handshakes),
             failed: Arc::default(),
         }
     }
@@ -84,7 +81,7 @@ impl Handshakes {
     }
 
     async fn attempt(&self, stream: TcpStream, peer: Peer) -> Option<Stream> {
-        match self.accept(stream).await {
+        match self.accept(stream, peer).await {
             Ok(stream) => return Some(Stream::Tls(Box::new(stream))),
             Err((error, stream)) => {
                 self.log(peer, &error);
@@ -96,11 +93,12 @@ impl Handshakes {
         None
     }
 
-    /// Makes a handshake, which has all of its time once it has a place; a connection that is not ended by a word has
-    /// none left.
+    /// Makes a handshake, which has all of its time once it has a place, unless another network needs that; a connection that
+    /// is not ended by a word has no stream left.
     async fn accept(
         &self,
         stream: TcpStream,
+        peer: Peer,
     ) -> Result<TlsStream<TcpStream>, (io::Error, Option<TcpStream>)> {
         let late = || (io::ErrorKind::TimedOut.into(), None);
         // One that says nothing takes no place from those that do. It is looked for a byte: an accepted stream counts as
@@ -111,14 +109,16 @@ impl Handshakes {
             Err(_) => return Err(late()),
         }
         let patience = self.limit.saturating_mul(PATIENCE);
-        // It is never closed.
-        let place = timeout(patience, self.room.acquire()).await;
-        let _place = place.map_err(|_| late())?;
+        let place = timeout(patience, self.places.enter(peer.source())).await;
+        let mut place = place.map_err(|_| late())?;
         let config = self.tls.config(self.protocol);
         let handshake = TlsAcceptor::from(config).accept(stream).into_fallible();
-        match timeout(self.limit, handshake).await {
-            Ok(made) => made.map_err(|(error, stream)| (error, Some(stream))),
-            Err(_) => Err(late()),
+        tokio::select! {
+            made = timeout(self.limit, handshake) => match made {
+                Ok(made) => made.map_err(|(error, stream)| (error, Some(stream))),
+                Err(_) => Err(late()),
+            },
+            () = place.lost() => Err(late()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! TLS of the ports: its settings, which follow their files, and its handshakes.
 
 mod handshake;
+mod places;
 mod watch;
 
 use std::{path::Path, sync::Arc, time::SystemTime};

@@ -15,7 +15,9 @@ use crate::support::{
     Server,
     certificates::{Authority, Certificates},
     cli::{self, Run},
-    eventually, model, thread,
+    eventually,
+    http::connect_from,
+    model, thread,
 };
 
 const APIS: [&str; 4] = ["kserve-grpc", "tfs-grpc", "kserve-rest", "tfs-rest"];
@@ -479,6 +481,31 @@ fn handshakes_have_a_time_and_a_number() {
     let _ = other.read_to_end(&mut answer);
     assert!(answer.len() < 10, "an alert at most: {answer:?}");
     server.wait_log("TLS handshake of gRPC with 127.0.0.1 failed: ");
+}
+
+#[test]
+fn handshakes_that_are_held_keep_no_other_network_out() {
+    let made = Certificates::new();
+    made.write("server", 90);
+    let ca = made.text("ca.pem");
+    let flags = [
+        "--tls_handshake_timeout_seconds",
+        "600",
+        "--max_tls_handshakes",
+        "2",
+    ];
+    let server = start(&made, &flags);
+    let held = (0..8).map(|_| {
+        let mut stream = connect_from([127, 0, 0, 2], server.port);
+        stream.write_all(&[0x16, 0x03, 0x01]).unwrap();
+        stream
+    });
+    let held: Vec<TcpStream> = held.collect();
+    let began = Instant::now();
+    let run = infer(&server, "kserve-grpc", &["--cacert", &ca]);
+    good(&run, "beside another network that holds all places");
+    assert!(began.elapsed().as_secs() < 60);
+    drop(held);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{
     fmt::Write as _,
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -107,6 +107,15 @@ impl Answer {
             binary,
         )
     }
+}
+
+/// Connects to a port from another address of this machine.
+pub(crate) fn connect_from(address: [u8; 4], port: u16) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((address, 0))).unwrap();
+    connect(&socket, &SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+    TcpStream::from(socket)
 }
 
 /// Opens a connection.

@@ -8,7 +8,7 @@ use super::{Guarded, SERVER, bearer, identity, key};
 use crate::support::{
     Server, eventually,
     grpc::{self, Grpc},
-    http::{Answer, connect, exchange, head, read, send},
+    http::{Answer, connect, connect_from, exchange, head, read, send},
 };
 
 const INFER: &str =
@@ -419,6 +419,26 @@ fn an_address_that_guesses_has_to_wait() {
         200
     );
     server.wait_log("3 credentials of 127.0.0.1 were refused in a minute");
+}
+
+#[test]
+fn a_right_key_counts_however_many_addresses_guess() {
+    let guarded = with_metrics("max_failures_per_minute = 1");
+    let server = &guarded.server;
+    let port = server.rest_port;
+    let header = [("authorization", &*bearer("wrong"))];
+    let head = head("GET", "/v2", 0, &header);
+    let guess = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let mut stream = connect_from([127, 1, high, low], port);
+        exchange(&mut stream, &head, b"").status
+    };
+    // As many as have a place, and two of those that share one.
+    for number in 0..4097 {
+        assert_eq!(guess(number), 401, "{number}");
+    }
+    assert_eq!(guess(4098), 429);
+    assert_eq!(ask(server, "none", "GET", "/v2", "").status, 200);
 }
 
 #[test]

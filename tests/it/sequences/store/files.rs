@@ -1,6 +1,10 @@
 //! Sequences in a folder of one machine.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use tonic::Code;
 
@@ -8,8 +12,10 @@ use super::{
     DAMAGED, MODEL, NONE, STEP, ask, keys::late, path, refused, serve, shared, start, step,
 };
 use crate::support::{
-    Server, cli, http, model, repository,
-    sequence::{Client, Wire},
+    Server,
+    busy::ENDLESS,
+    cli, eventually, http, model, repository,
+    sequence::{self, Client, Wire},
     server::{free_ports, on},
 };
 
@@ -284,4 +290,72 @@ fn what_a_client_says_of_a_full_and_of_a_damaged_store_is_so() {
     }
     let again = send(&server, "8", &[]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
+}
+
+#[test]
+fn states_that_cannot_be_stored_at_a_reload_are_kept_until_they_can_be() {
+    let folder = repository::folder();
+    let models = repository::of(&[("1", MODEL)]);
+    let config = models.path().join("config.json");
+    let write = |nireq: u32| {
+        let mut entry = sequence::entry(MODEL, MODEL);
+        (entry["base_path"], entry["nireq"]) = (models.path().to_str().into(), nireq.into());
+        sequence::write(&config, &[entry]);
+    };
+    write(1);
+    let store = url(folder.path());
+    let flags = [&["--sequence_store", &store][..], &super::LONG].concat();
+    let server = sequence::serve_file(&config, &flags);
+    let client = Client::connect(&server);
+    start(&client, 7);
+    assert_eq!(step(&client, 7), 2.0);
+    // In the place of the file to be written.
+    let unfinished = folder.path().join(MODEL).join("7.part");
+    fs::create_dir(&unfinished).unwrap();
+    write(2);
+    let began = Instant::now();
+    let reload = http::post(&server, "/v1/config/reload", b"");
+    assert_eq!(reload.status, 201, "{}", server.log());
+    let failed = || {
+        server
+            .log()
+            .matches("the state of a sequence is not stored")
+            .count()
+    };
+    eventually("it was tried some times", || (failed() >= 4).then_some(()));
+    // With a pause after each, which is longer each time.
+    assert!(began.elapsed() >= Duration::from_millis(700));
+    fs::remove_dir(&unfinished).unwrap();
+    assert_eq!(step(&client, 7), 3.0);
+}
+
+#[test]
+fn a_step_that_does_not_end_is_answered_and_its_sequence_is_closed() {
+    for flags in [&STEP[..], &super::LONG] {
+        let folder = repository::folder();
+        let limits = [
+            ["--inference_timeout_ms", "1000"],
+            ["--shutdown_timeout_seconds", "1"],
+        ];
+        let flags = [flags, limits.as_flattened()].concat();
+        let [mut server] = serve("running_busy", &url(folder.path()), &flags);
+        let client = Client::connect(&server);
+        for id in [7, 8] {
+            client.total(Wire::Raw, &super::busy(id, 1).start());
+        }
+        let refused = client.refused(Wire::Raw, &super::busy(7, ENDLESS));
+        assert_eq!(
+            refused,
+            "DeadlineExceeded: Inference timed out - the inference takes longer than \
+             inference_timeout_ms, 1000 ms - sequence 7 has been closed"
+        );
+        assert_eq!(client.total(Wire::Raw, &super::busy(8, 1)), (8, 2.0));
+        server.signal("TERM");
+        eventually("the server ends", || server.ended());
+        let [server] = serve("running_busy", &url(folder.path()), &[]);
+        let client = Client::connect(&server);
+        let refused = client.refused(Wire::Raw, &super::busy(7, 1));
+        assert_eq!(refused, Wire::Raw.unknown());
+        assert_eq!(client.total(Wire::Raw, &super::busy(8, 1)), (8, 3.0));
+    }
 }
