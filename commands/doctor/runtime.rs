@@ -72,12 +72,18 @@ fn with_places(
     let is_other = |place: &&SearchedPlace| used.is_none_or(|used| used.origin != place.origin);
     for place in looked.iter().filter(is_other) {
         let origin = &place.origin;
-        let text = match (&place.library, &place.folder) {
-            (Some(library), _) => format!("another one in {origin}, {}", library.display()),
+        let text = match (&place.unfinished, &place.library, &place.folder) {
+            (Some(folder), ..) => {
+                format!(
+                    "an unfinished installation in {origin}, {}",
+                    folder.display()
+                )
+            }
+            (None, Some(library), _) => format!("another one in {origin}, {}", library.display()),
             // Nobody needs more than one.
-            (None, _) if works => continue,
-            (None, Some(folder)) => format!("none in {origin}, {}", folder.display()),
-            (None, None) => format!("none in {origin}"),
+            (None, None, _) if works => continue,
+            (None, None, Some(folder)) => format!("none in {origin}, {}", folder.display()),
+            (None, None, None) => format!("none in {origin}"),
         };
         check = check.detail(text);
     }

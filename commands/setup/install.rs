@@ -18,7 +18,7 @@ use std::{
 };
 
 use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
-use ovms::openvino::runtime::PINNED_VERSION;
+use ovms::openvino::runtime::{PINNED_VERSION, UNFINISHED_MARKER};
 
 use super::Supervised;
 use crate::{error::Failure, ui};
@@ -40,26 +40,22 @@ fn packages(requirements: &str) -> Vec<&str> {
     words.filter(|word| word.contains("==")).collect()
 }
 
-/// Marker file of an unfinished installation.
-const MARK: &str = "ovms-setup.unfinished";
-
-/// Returns whether an installation was started and not finished.
-pub(super) fn is_unfinished(dir: &Path) -> bool {
-    dir.join(MARK).exists()
-}
-
-/// Removes the marker.
+/// Removes the marker. One that somebody else has removed is as good.
 pub(super) fn finished(dir: &Path) -> Result<(), Failure> {
-    let mark = dir.join(MARK);
-    fs::remove_file(&mark).map_err(|error| Failure::cannot("remove", &mark, &error))
+    let mark = dir.join(UNFINISHED_MARKER);
+    match fs::remove_file(&mark) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::cannot("remove", &mark, &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Creates the virtual environment and installs the wheels.
 pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
-    check_python(python)?;
     let again = dir.join("pyvenv.cfg").exists();
     fs::create_dir_all(dir)
-        .and_then(|()| fs::write(dir.join(MARK), ""))
+        .and_then(|()| fs::write(dir.join(UNFINISHED_MARKER), ""))
         .map_err(|error| {
             Failure::cannot("write to", dir, &error).hint("name another folder with --dir")
         })?;
@@ -82,7 +78,8 @@ pub(super) fn install(dir: &Path, python: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_python(python: &Path) -> Result<(), Failure> {
+/// Checks that a Python can be run, and is new enough.
+pub(super) fn check_python(python: &Path) -> Result<(), Failure> {
     const INSTALL: &str = "install Python 3.11 or newer, or name it with --python";
     let shown = python.display();
     let output = Command::new(python)
@@ -286,9 +283,24 @@ fn style(template: &str) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, fs};
 
-    use super::{PINNED_VERSION, PIP, RUNTIME, broken_connection, last_error, lines, packages};
+    use super::{
+        PINNED_VERSION, PIP, RUNTIME, UNFINISHED_MARKER, broken_connection, finished, last_error,
+        lines, packages,
+    };
+
+    #[test]
+    fn a_marker_that_is_gone_already_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join(UNFINISHED_MARKER);
+        fs::write(&mark, "").unwrap();
+        finished(folder.path()).unwrap();
+        assert!(!mark.exists());
+        finished(folder.path()).unwrap();
+        fs::create_dir(&mark).unwrap();
+        assert!(finished(folder.path()).is_err());
+    }
 
     #[test]
     fn errors_of_pip_are_found_among_its_other_lines() {

@@ -1,6 +1,7 @@
 //! `ovms setup`: finds the OpenVINO runtime, or installs it into a virtual environment.
 
 mod install;
+mod lock;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -76,15 +77,26 @@ pub(crate) fn run(args: &SetupArgs) -> Result<(), Failure> {
         }
         None => (places::managed_runtime(), places::all()),
     };
-    if let Some((found, version)) = existing(&search, dir.as_deref())? {
+    if let Existing::Works(found, version) = existing(&search, dir.as_deref())? {
         return report(&found, &version, false, args);
     }
     // Only needed now: a runtime that is there already wants no folder.
     let dir = dir.ok_or_else(|| {
         Failure::system("there is no home folder to install into").hint("name a folder with --dir")
     })?;
+    install::check_python(&args.python)?;
+    // Held until the end. Another setup may have installed it while this one waited.
+    let _lock = lock::take(&dir)?;
+    match existing(&search, Some(&dir))? {
+        Existing::Works(found, version) => return report(&found, &version, false, args),
+        Existing::Unfinished => ui::note("an earlier setup has not finished; resuming it"),
+        Existing::Broken(reason) => ui::note(&format!(
+            "the installed runtime does not work ({reason}); installing it again"
+        )),
+        Existing::Missing => {}
+    }
     install::install(&dir, &args.python)?;
-    let found = runtime::find(&only(dir.clone())).map_err(|error| explain(&error))?;
+    let found = runtime::find_managed(&dir).map_err(|error| explain(&error))?;
     let version = probe_apart(&found)?;
     install::finished(&dir)?;
     report(&found, &version, true, args)
@@ -98,29 +110,33 @@ fn only(folder: PathBuf) -> RuntimeSearchPath {
     }
 }
 
-/// Finds a runtime that works. A broken or unfinished installation of ours is installed again; any
-/// other broken runtime is an error.
-fn existing(
-    search: &RuntimeSearchPath,
-    dir: Option<&Path>,
-) -> Result<Option<(FoundRuntime, String)>, Failure> {
+/// Runtime before an installation.
+enum Existing {
+    /// A runtime that works, with its version.
+    Works(FoundRuntime, String),
+    /// An installation into our folder that is running, or that was interrupted.
+    Unfinished,
+    /// A runtime in our folder that does not work, with the reason.
+    Broken(String),
+    /// No runtime at all.
+    Missing,
+}
+
+/// Looks for a runtime and tries it. A broken or unfinished one of another place than the folder for installations is
+/// an error.
+fn existing(search: &RuntimeSearchPath, dir: Option<&Path>) -> Result<Existing, Failure> {
     let found = match runtime::find(search) {
         Ok(found) => found,
-        Err(RuntimeError::Missing) => return Ok(None),
+        Err(RuntimeError::Missing) => return Ok(Existing::Missing),
+        Err(RuntimeError::Unfinished(folder)) if dir == Some(folder.as_path()) => {
+            return Ok(Existing::Unfinished);
+        }
         Err(error) => return Err(explain(&error)),
     };
-    if found.origin == RuntimeOrigin::Managed && dir.is_some_and(install::is_unfinished) {
-        ui::note("an earlier setup was interrupted; resuming it");
-        return Ok(None);
-    }
     match probe_apart(&found) {
-        Ok(version) => Ok(Some((found, version))),
+        Ok(version) => Ok(Existing::Works(found, version)),
         Err(failure) if found.origin == RuntimeOrigin::Managed => {
-            ui::note(&format!(
-                "the installed runtime does not work ({}); installing it again",
-                failure.message()
-            ));
-            Ok(None)
+            Ok(Existing::Broken(failure.message().to_owned()))
         }
         Err(failure) => Err(failure.hint(format!(
             "this runtime is taken from {}; fix or remove it, or run `ovms setup --dir DIR` and \
@@ -215,7 +231,9 @@ fn probe_command(found: &FoundRuntime) -> [&OsStr; 2] {
 /// Opens one runtime, compiles a tiny model, and prints the version; or the devices.
 pub(crate) fn probe(args: &ProbeArgs) -> Result<(), Failure> {
     let failed = |error: RuntimeError| Failure::system(error.to_string());
-    let opened = runtime::open(&only(args.folder.clone())).map_err(failed)?;
+    // Setup tries what it has not finished yet.
+    let found = runtime::find_managed(&args.folder);
+    let opened = found.and_then(runtime::open_found).map_err(failed)?;
     if args.devices {
         let devices = runtime::devices(&opened).map_err(failed)?;
         return ui::print_json(&json!(devices));
@@ -233,6 +251,15 @@ pub(crate) fn explain(error: &RuntimeError) -> Failure {
         }
         RuntimeError::InstallDir(_) => failure
             .hint("unset OPENVINO_INSTALL_DIR, or point it to a folder made by `ovms setup --dir`"),
+        RuntimeError::Unfinished(folder) => {
+            let dir = match places::managed_runtime().as_ref() == Some(folder) {
+                true => String::new(),
+                false => format!(" --dir {}", ui::shell_word(&folder.display().to_string())),
+            };
+            failure.hint(format!(
+                "run `ovms setup{dir}` again; it waits for one that is running, and otherwise resumes the last one"
+            ))
+        }
         RuntimeError::Open { .. } | RuntimeError::Broken { .. } => {
             failure.hint("run `ovms setup` to check it")
         }

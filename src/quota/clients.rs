@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(clients.networks.lock().clients.len(), MAX_CLIENTS);
         assert_eq!(clients.sites.lock().clients.len(), 1);
         let rest = clients.find(&network(1, 0xffff), &limits);
-        let refused = format!("{:?}", rest);
+        let refused = format!("{rest:?}");
         assert!(refused.contains("Site(2001:db8:1::)"), "{refused}");
         assert!(rest.is_shared(), "it is looked for again");
         let other = clients.find(&network(2, 0), &limits);

@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Failures(Mutex<HashMap<Place, Count>>);
 
-/// Those whose attempts are counted together.
+/// Clients whose attempts are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     /// An address of IPv4, a network of IPv6, or a user.

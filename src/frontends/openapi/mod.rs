@@ -27,7 +27,7 @@ use crate::{
 /// Estimated bytes of a servable's paths and schemas, for the decision where to make them. Not measured.
 const BYTES_EACH: usize = 16 << 10;
 
-/// The tag of the paths that belong to no servable.
+/// The tag of the paths that belong to no servable, unless one has that name.
 const SERVER: &str = "server";
 
 /// Adds the paths.
@@ -53,10 +53,12 @@ async fn docs(context: RestContext) -> Response {
 
 /// Makes the document of all that is served.
 fn document(engine: &Access) -> Value {
+    let servables = engine.servables();
+    let is_taken = |tag: &str| servables.iter().any(|servable| servable.name() == tag);
     let mut document = Document::default();
-    document.of_server();
-    for servable in engine.servables() {
-        document.of_servable(&servable);
+    document.of_server(&unused(SERVER, is_taken));
+    for servable in &servables {
+        document.of_servable(servable);
     }
     json!({
         "openapi": "3.1.0",
@@ -114,6 +116,7 @@ struct Operation<'a> {
     /// Schema of a good answer; `None` where it has no body.
     answer: Option<Value>,
     media: Media,
+    is_inference: bool,
 }
 
 /// Media type of a good answer.
@@ -149,8 +152,7 @@ impl Operation<'_> {
             },
         });
         if let Some(schema) = self.body {
-            // Only an inference may come to them.
-            if self.tag != SERVER {
+            if self.is_inference {
                 for (status, text) in OF_INFERENCES {
                     operation["responses"][status] = error(text);
                 }
@@ -168,9 +170,9 @@ impl Document {
     }
 
     /// Adds the paths that are there whatever is served.
-    fn of_server(&mut self) {
+    fn of_server(&mut self, tag: &str) {
         self.tags
-            .push(json!({"name": SERVER, "description": "The server as a whole"}));
+            .push(json!({"name": tag, "description": "The server as a whole"}));
         for (name, schema) in schema::common() {
             self.schemas.insert(name.to_owned(), schema);
         }
@@ -236,21 +238,23 @@ impl Document {
         for (method, path, id, summary, body, answer) in rows {
             let operation = Operation {
                 id: id.to_owned(),
-                tag: SERVER,
+                tag,
                 summary,
                 body,
                 answer,
                 media: Media::Json,
+                is_inference: false,
             };
             self.add(method, path, operation);
         }
         let metrics = Operation {
             id: "metrics".to_owned(),
-            tag: SERVER,
+            tag,
             summary: "Figures for Prometheus, if they are switched on",
             body: None,
             answer: Some(json!({"type": "string"})),
             media: Media::Text,
+            is_inference: false,
         };
         self.add("get", "/metrics", metrics);
     }
@@ -271,6 +275,7 @@ impl Document {
             body: None,
             answer,
             media: Media::Json,
+            is_inference: false,
         };
         let metadata = operation(
             "metadata",
@@ -286,7 +291,8 @@ impl Document {
             for &number in several {
                 if let Ok(facts) = loaded(Some(number)) {
                     let path = format!("{path}/versions/{number}");
-                    self.infer(&path, &format!("{key}_v{number}"), name, &facts);
+                    let key = self.key(&format!("{name}_v{number}"));
+                    self.infer(&path, &key, name, &facts);
                 }
             }
         }
@@ -302,6 +308,7 @@ impl Document {
         self.add("get", &path, status);
         let predict = Operation {
             body: Some(reference("PredictRequest")),
+            is_inference: true,
             ..operation(
                 "predict",
                 "An inference over TensorFlow Serving's API",
@@ -330,6 +337,7 @@ impl Document {
             body: Some(reference(&request)),
             answer: Some(reference(&response)),
             media: Media::Json,
+            is_inference: true,
         };
         self.add("post", &format!("{path}/infer"), infer);
         if schema::of_generation(key, facts, &mut self.schemas) {
@@ -346,6 +354,7 @@ impl Document {
             body: Some(reference(&format!("{key}.GenerateRequest"))),
             answer: Some(answer),
             media,
+            is_inference: true,
         };
         let generate = operation(
             "generate",
@@ -371,11 +380,22 @@ impl Document {
     fn key(&self, name: &str) -> String {
         let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let plain: String = name.chars().map(fits).collect();
-        let is_taken = |key: &String| self.schemas.contains_key(&format!("{key}.InferRequest"));
-        let numbered = (2..).map(|number| format!("{plain}_{number}"));
-        let mut keys = std::iter::once(plain.clone()).chain(numbered);
-        keys.find(|key| !is_taken(key)).unwrap_or(plain)
+        let has = |key: &str| self.schemas.contains_key(&format!("{key}.InferRequest"));
+        unused(&plain, |key| {
+            // The stream of `x` has the id that an answer of `stream_x` would have.
+            let streamed = format!("stream_{key}");
+            has(key) || has(&streamed) || key.strip_prefix("stream_").is_some_and(has)
+        })
     }
+}
+
+/// Returns a name, or one with a number behind it if it is taken.
+fn unused(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number: u64| format!("{name}_{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names
+        .find(|name| !is_taken(name))
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Returns the kind of a servable, in words.
@@ -415,7 +435,7 @@ fn encoded(name: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Document, encoded};
+    use super::{Document, SERVER, encoded, unused};
 
     #[test]
     fn names_that_look_alike_have_keys_of_their_own() {
@@ -429,6 +449,28 @@ mod tests {
             .schemas
             .insert("a_b_2.InferRequest".to_owned(), json!({}));
         assert_eq!(document.key("a_b"), "a_b_3");
+    }
+
+    #[test]
+    fn a_stream_has_an_id_that_no_other_operation_has() {
+        for (first, second, expected) in [
+            ("stream_x", "x", "x_2"),
+            ("x", "stream-x", "stream_x_2"),
+            ("stream_x", "y", "y"),
+            ("streamx", "x", "x"),
+        ] {
+            let mut document = Document::default();
+            let name = format!("{first}.InferRequest");
+            document.schemas.insert(name, json!({}));
+            assert_eq!(document.key(second), expected);
+        }
+    }
+
+    #[test]
+    fn the_tag_of_the_server_is_that_of_no_servable() {
+        assert_eq!(unused(SERVER, |_| false), "server");
+        let names = ["server", "server_2"];
+        assert_eq!(unused(SERVER, |tag| names.contains(&tag)), "server_3");
     }
 
     #[test]

@@ -155,15 +155,12 @@ pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<S
         });
         let of_sequences = of_sequences.iter().filter(|_| facts.is_stateful());
         let more = of_sequences.map(|name| reference(name));
-        match references.chain(more).collect::<Vec<_>>().as_slice() {
-            [only] => only.clone(),
-            several => json!({"anyOf": several}),
-        }
+        one_of(&references.chain(more).collect::<Vec<_>>())
     };
     let inputs = tensors("Input", &info.inputs, &["SequenceId", "SequenceControl"]);
     let outputs = tensors("Output", &info.outputs, &["SequenceId"]);
     let names = info.outputs.iter().map(|output| output.name.as_str());
-    let names: Vec<&str> = names.collect();
+    let wanted = name_of(&names.collect::<Vec<_>>());
     let mut parameters = any_object();
     if facts.is_stateful() {
         parameters["description"] = json!(
@@ -180,7 +177,7 @@ pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<S
             "outputs": {
                 "type": "array",
                 "description": "the outputs that are wanted; all without it",
-                "items": object(&["name"], json!({"name": {"type": "string", "enum": names}, "parameters": any_object()})),
+                "items": object(&["name"], json!({"name": wanted, "parameters": any_object()})),
             },
         }),
     );
@@ -196,6 +193,23 @@ pub(super) fn of_inference(key: &str, facts: &ServableFacts, schemas: &mut Map<S
     );
     schemas.insert(format!("{key}.InferRequest"), request);
     schemas.insert(format!("{key}.InferResponse"), response);
+}
+
+/// Returns the schema of any of several; if there are none, that of an object of which no more is said.
+fn one_of(schemas: &[Value]) -> Value {
+    match schemas {
+        [] => any_object(),
+        [only] => only.clone(),
+        several => json!({"anyOf": several}),
+    }
+}
+
+/// Returns the schema of one of some names; if there are none, that of any.
+fn name_of(names: &[&str]) -> Value {
+    match names {
+        [] => json!({"type": "string"}),
+        names => json!({"type": "string", "enum": names}),
+    }
 }
 
 /// Adds the schemas of the generate extension, in which inputs and outputs are members; returns false if one of them
@@ -324,11 +338,24 @@ fn object(required: &[&str], properties: Value) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::member;
+    use super::{any_object, member, name_of, one_of};
     use crate::{
         servable::TensorInfo,
         tensor::{DataType, Dim, Layout, PartialShape},
     };
+
+    #[test]
+    fn no_tensors_are_no_empty_choice() {
+        let (one, other) = (json!({"type": "string"}), json!({"type": "integer"}));
+        assert_eq!(one_of(&[]), any_object());
+        assert_eq!(one_of(std::slice::from_ref(&one)), one);
+        assert_eq!(
+            one_of(&[one.clone(), other.clone()]),
+            json!({"anyOf": [one, other]})
+        );
+        assert_eq!(name_of(&[]), json!({"type": "string"}));
+        assert_eq!(name_of(&["a"]), json!({"type": "string", "enum": ["a"]}));
+    }
 
     #[test]
     fn bytes_are_texts_too_and_other_numbers_of_images_are_not() {

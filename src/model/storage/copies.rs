@@ -8,8 +8,10 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
+    ops::Deref,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -26,6 +28,9 @@ const UNFINISHED: &str = ".part-";
 /// Prefix of the names of folders that are being deleted.
 const UNWANTED: &str = ".gone-";
 
+/// Maximum number of tries to lock a folder while others replace it.
+const MAX_LOCK_TRIES: usize = 8;
+
 /// The copies of one base path.
 #[derive(Debug)]
 pub(super) struct Copies {
@@ -34,16 +39,38 @@ pub(super) struct Copies {
     held: Mutex<BTreeMap<String, File>>,
 }
 
-/// A folder that is being filled; deleted unless it is finished.
+/// A folder that is being filled; deleted unless it is finished, when nobody writes to it any more.
 #[derive(Debug)]
 pub(super) struct Unfinished {
-    folder: TempDir,
+    folder: FilledFolder,
     lock: File,
 }
 
 impl Unfinished {
-    pub(super) fn path(&self) -> &Path {
-        self.folder.path()
+    /// Returns the folder, for whoever writes to it.
+    pub(super) fn path(&self) -> &FilledFolder {
+        &self.folder
+    }
+}
+
+/// Folder that is deleted with the last of its clones.
+#[derive(Debug, Clone)]
+pub(super) struct FilledFolder(Arc<TempDir>);
+
+impl FilledFolder {
+    /// Leaves the folder where it is. If it has other clones, it must have got another name.
+    fn keep(self) {
+        if let Some(folder) = Arc::into_inner(self.0) {
+            let _ = folder.keep();
+        }
+    }
+}
+
+impl Deref for FilledFolder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
     }
 }
 
@@ -68,9 +95,8 @@ impl Copies {
     pub(super) fn find(&self, version: &RemoteVersion, files: &[Object]) -> Option<PathBuf> {
         let name = name(version);
         let path = self.folder.join(&name);
-        let lock = File::open(&path).ok()?;
         // If somebody is about to delete it, it is not there any more.
-        share(&lock).ok()?;
+        let lock = locked(&path, share).ok()?;
         let is_whole = files.iter().all(|object| {
             path.join(&object.name)
                 .metadata()
@@ -96,6 +122,7 @@ impl Copies {
             .map_err(failed)?;
         let lock = File::open(folder.path()).map_err(failed)?;
         share(&lock).map_err(|errno| failed(errno.into()))?;
+        let folder = FilledFolder(Arc::new(folder));
         Ok(Unfinished { folder, lock })
     }
 
@@ -108,14 +135,14 @@ impl Copies {
     ) -> Result<PathBuf, StorageError> {
         let name = name(version);
         let path = self.folder.join(&name);
-        if let Err(error) = fs::rename(unfinished.path(), &path) {
+        if let Err(error) = fs::rename::<&Path, _>(unfinished.path(), &path) {
             // Another server was faster.
             let found = self.find(version, files);
             return found.ok_or_else(|| StorageError::cache(&path, error));
         }
         let Unfinished { folder, lock } = unfinished;
         // It is elsewhere now, and stays.
-        let _ = folder.keep();
+        folder.keep();
         self.hold(name, lock);
         Ok(path)
     }
@@ -145,13 +172,15 @@ impl Copies {
     /// Deletes a folder that nobody uses.
     fn remove(&self, name: &str) {
         let path = self.folder.join(name);
-        let Ok(lock) = File::open(&path) else {
-            return;
+        let exclusive = |folder: &File| flock(folder, FlockOperation::NonBlockingLockExclusive);
+        let _lock = match locked(&path, exclusive) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                tracing::debug!(folder = %path.display(), %error, "a downloaded version is in use");
+                return;
+            }
         };
-        if let Err(errno) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            tracing::debug!(folder = %path.display(), %errno, "a downloaded version is in use");
-            return;
-        }
         // First out of the way, so that nobody finds it half deleted.
         let removed = tempfile::Builder::new()
             .prefix(UNWANTED)
@@ -180,6 +209,20 @@ impl Copies {
             held.remove(name);
         }
     }
+}
+
+/// Opens a folder and locks it. Another process may have deleted it before it was locked, and made it anew; the lock is
+/// on the one that has the name.
+fn locked(path: &Path, mut lock: impl FnMut(&File) -> rustix::io::Result<()>) -> io::Result<File> {
+    for _ in 0..MAX_LOCK_TRIES {
+        let folder = File::open(path)?;
+        lock(&folder)?;
+        let (held, found) = (folder.metadata()?, fs::metadata(path)?);
+        if (held.dev(), held.ino()) == (found.dev(), found.ino()) {
+            return Ok(folder);
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
 }
 
 /// Takes a shared lock at once or not at all; file systems without locks are used without.
@@ -223,11 +266,11 @@ impl Source<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
     use object_store::{ObjectMeta, path::Path as ObjectPath};
 
-    use super::{Copies, Source};
+    use super::{Copies, MAX_LOCK_TRIES, Source, Unfinished, locked, share};
     use crate::model::storage::{
         StorageLimits,
         listing::{RemoteVersion, files, sorted},
@@ -299,7 +342,11 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let copies = Copies::open(cache.path(), &SOURCE).unwrap();
         let running = copies.begin().unwrap();
-        let left = copies.begin().unwrap().folder.keep();
+        let Unfinished { folder, lock } = copies.begin().unwrap();
+        let left = folder.to_path_buf();
+        folder.keep();
+        drop(lock);
+        assert!(left.exists());
         let other = Copies::open(cache.path(), &SOURCE).unwrap();
         assert!(!left.exists());
         assert!(running.path().exists());
@@ -346,6 +393,61 @@ mod tests {
         let (_, path) = get(&other, &version("a"));
         assert_eq!(one.finish(unfinished, &version("a"), &[]).unwrap(), path);
         assert_eq!(entries(cache.path()), 1);
+    }
+
+    #[test]
+    fn the_lock_is_on_the_folder_that_has_the_name() {
+        let cache = tempfile::tempdir().unwrap();
+        let (path, away) = (cache.path().join("1-a"), cache.path().join("away"));
+        fs::create_dir(&path).unwrap();
+        // Another server deletes it, and makes it anew, before it is locked.
+        let mut tries = 0;
+        let lock = locked(&path, |folder| {
+            tries += 1;
+            if tries == 1 {
+                fs::rename(&path, &away).unwrap();
+                fs::create_dir(&path).unwrap();
+            }
+            share(folder)
+        });
+        let (held, found) = (lock.unwrap().metadata().unwrap(), path.metadata().unwrap());
+        assert_eq!((held.ino(), tries), (found.ino(), 2));
+        // Or only deletes it.
+        let lock = locked(&path, |folder| {
+            fs::remove_dir(&path).unwrap();
+            share(folder)
+        });
+        assert_eq!(lock.unwrap_err().kind(), io::ErrorKind::NotFound);
+        // Or does so each time.
+        let mut tries = 0;
+        fs::create_dir(&path).unwrap();
+        let lock = locked(&path, |folder| {
+            tries += 1;
+            fs::rename(&path, cache.path().join(tries.to_string())).unwrap();
+            fs::create_dir(&path).unwrap();
+            share(folder)
+        });
+        assert_eq!(lock.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(tries, MAX_LOCK_TRIES);
+    }
+
+    #[test]
+    fn a_folder_is_deleted_when_nobody_writes_to_it() {
+        let cache = tempfile::tempdir().unwrap();
+        let copies = Copies::open(cache.path(), &SOURCE).unwrap();
+        let unfinished = copies.begin().unwrap();
+        let writer = unfinished.path().clone();
+        drop(unfinished);
+        fs::create_dir_all(writer.join("a")).unwrap();
+        assert_eq!(entries(cache.path()), 1);
+        drop(writer);
+        assert_eq!(entries(cache.path()), 0);
+        // One that is finished stays, whoever held it.
+        let unfinished = copies.begin().unwrap();
+        let writer = unfinished.path().clone();
+        let path = copies.finish(unfinished, &version("a"), &[]).unwrap();
+        drop(writer);
+        assert!(path.exists());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::Write as _,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -16,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use super::{
     StorageError,
     answer::{Failure, InnermostCause},
+    copies::FilledFolder,
     listing::{Object, plain},
 };
 use crate::task;
@@ -44,7 +44,7 @@ pub struct DownloadProgress {
 pub(super) struct Download<'a> {
     pub(super) store: &'a Arc<dyn ObjectStore>,
     pub(super) base_path: &'a str,
-    pub(super) folder: &'a Path,
+    pub(super) folder: &'a FilledFolder,
     pub(super) progress: &'a watch::Sender<DownloadProgress>,
     /// Time at which its progress was last logged.
     pub(super) logged: Mutex<Instant>,
@@ -67,8 +67,7 @@ impl Download<'_> {
     }
 
     async fn one(&self, object: &Object) -> Result<(), StorageError> {
-        let path = self.folder.join(&object.name);
-        let (parts, writer) = write(path);
+        let (parts, writer) = write(self.folder.clone(), &object.name);
         let received = async {
             // An empty object may stand for a folder, which cannot be read.
             if object.size > 0 {
@@ -158,15 +157,19 @@ impl Download<'_> {
     }
 }
 
-/// Starts to write a file on a thread for that; ends when the sender is dropped.
+/// Starts to write a file on a thread for that; ends when the sender is dropped. A download that is given up leaves it
+/// to the thread to delete the folder.
 fn write(
-    path: PathBuf,
+    folder: FilledFolder,
+    name: &str,
 ) -> (
     mpsc::Sender<Bytes>,
     impl Future<Output = Result<(), StorageError>>,
 ) {
     let (sender, mut parts) = mpsc::channel::<Bytes>(PARTS_IN_FLIGHT);
+    let path = folder.join(name);
     let writer = task::blocking("storage write", move || {
+        let _held = folder;
         let written = (|| {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
@@ -181,4 +184,45 @@ fn write(
         written.map_err(|error| StorageError::cache(&path, error))
     });
     (sender, writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::mpsc};
+
+    use futures::{future::join, poll};
+
+    use super::{
+        super::copies::{Copies, Source},
+        write,
+    };
+    use crate::task;
+
+    #[test]
+    fn a_download_that_is_given_up_leaves_nothing() {
+        let cache = tempfile::tempdir().unwrap();
+        let source = Source {
+            server: "http://server",
+            base_path: "s3://b/m",
+        };
+        let copies = Copies::open(cache.path(), &source).unwrap();
+        let unfinished = copies.begin().unwrap();
+        // Its only thread works on one thing after the other.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (release, released) = mpsc::channel::<()>();
+            let busy = task::blocking("busy", move || released.recv());
+            let (parts, writer) = write(unfinished.path().clone(), "a/m.onnx");
+            let mut begun = Box::pin(join(busy, writer));
+            assert!(poll!(&mut begun).is_pending());
+            // The file is begun when nobody wants it any more.
+            drop((begun, parts, unfinished));
+            drop(release);
+            task::blocking("end", || ()).await;
+        });
+        let mut sources = fs::read_dir(cache.path()).unwrap();
+        let folder = sources.next().unwrap().unwrap().path();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod start;
 mod survey;
+mod unfinished;
 
 use std::{
     ffi::OsString,
@@ -15,6 +16,7 @@ use std::{
 };
 
 pub use survey::{Device, SearchedPlace, devices, devices_of_opened, list_devices_with, survey};
+pub use unfinished::UNFINISHED_MARKER;
 
 use super::{ffi::Core, runtime_error::OpenVinoError};
 
@@ -83,6 +85,9 @@ pub enum RuntimeError {
     /// `OPENVINO_INSTALL_DIR` names a folder without one.
     #[error("OPENVINO_INSTALL_DIR is {}, where there is no OpenVINO runtime", .0.display())]
     InstallDir(PathBuf),
+    /// An installation that is running, or that was interrupted, in this folder.
+    #[error("`ovms setup` has not finished installing OpenVINO into {}", .0.display())]
+    Unfinished(PathBuf),
     /// The library is there and does not open.
     #[error("cannot open {}: {reason}", library.display())]
     Open {
@@ -110,24 +115,40 @@ pub struct Opened {
     pub version: String,
 }
 
-/// Finds the first runtime in the places.
+/// Finds the first runtime in the places. One whose installation is not finished is passed over.
 ///
 /// # Errors
 ///
 /// Fails if there is none, or if `OPENVINO_INSTALL_DIR` is given and has none: a place that was
 /// named on purpose is not passed over in silence.
 pub fn find(places: &RuntimeSearchPath) -> Result<FoundRuntime, RuntimeError> {
+    let mut unfinished = None;
     for place in survey::searched(places) {
         let origin = place.origin;
-        match (place.library, place.folder) {
-            (Some(library), _) => return Ok(FoundRuntime { origin, library }),
-            (None, Some(dir)) if origin == RuntimeOrigin::InstallDir => {
+        match (place.unfinished, place.library, place.folder) {
+            (Some(folder), ..) if origin == RuntimeOrigin::InstallDir => {
+                return Err(RuntimeError::Unfinished(folder));
+            }
+            (Some(folder), ..) => unfinished = unfinished.or(Some(folder)),
+            (None, Some(library), _) => return Ok(FoundRuntime { origin, library }),
+            (None, None, Some(dir)) if origin == RuntimeOrigin::InstallDir => {
                 return Err(RuntimeError::InstallDir(dir));
             }
             _ => {}
         }
     }
-    Err(RuntimeError::Missing)
+    Err(unfinished.map_or(RuntimeError::Missing, RuntimeError::Unfinished))
+}
+
+/// Finds the runtime in a folder of `ovms setup`, also if its installation is not finished: for that command itself.
+///
+/// # Errors
+///
+/// Fails if there is none.
+pub fn find_managed(folder: &Path) -> Result<FoundRuntime, RuntimeError> {
+    let library = library_under(folder).ok_or(RuntimeError::Missing)?;
+    let origin = RuntimeOrigin::Managed;
+    Ok(FoundRuntime { origin, library })
 }
 
 /// Finds a runtime and opens it for the rest of the process. A second call changes nothing.
@@ -136,7 +157,15 @@ pub fn find(places: &RuntimeSearchPath) -> Result<FoundRuntime, RuntimeError> {
 ///
 /// Fails if none is found or the one that is found does not open.
 pub fn open(places: &RuntimeSearchPath) -> Result<Opened, RuntimeError> {
-    let found = find(places)?;
+    open_found(find(places)?)
+}
+
+/// Opens a runtime for the rest of the process. A second call changes nothing.
+///
+/// # Errors
+///
+/// Fails if it does not open.
+pub fn open_found(found: FoundRuntime) -> Result<Opened, RuntimeError> {
     bound_arenas();
     openvino_sys::library::load_from(&found.library).map_err(|reason| RuntimeError::Open {
         library: found.library.clone(),

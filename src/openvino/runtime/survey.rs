@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{ffi::Core, runtime_error::OpenVinoError},
     Opened, RuntimeError, RuntimeOrigin, RuntimeSearchPath, library_in, library_under,
-    system_folders,
+    system_folders, unfinished,
 };
 
 /// One of the places that [`find`](super::find) looks at.
@@ -20,6 +20,8 @@ pub struct SearchedPlace {
     pub folder: Option<PathBuf>,
     /// The library there, if there is one.
     pub library: Option<PathBuf>,
+    /// The folder of the installation there, if `ovms setup` has not finished it.
+    pub unfinished: Option<PathBuf>,
 }
 
 /// A device that models can run on.
@@ -46,9 +48,11 @@ pub(super) fn searched(places: &RuntimeSearchPath) -> impl Iterator<Item = Searc
     ];
     let named = named.into_iter().filter_map(|(origin, folder)| {
         let folder = folder.clone()?;
+        let library = library_under(&folder);
         Some(SearchedPlace {
             origin,
-            library: library_under(&folder),
+            unfinished: unfinished::around(library.as_deref().unwrap_or(&folder)),
+            library,
             folder: Some(folder),
         })
     });
@@ -57,10 +61,12 @@ pub(super) fn searched(places: &RuntimeSearchPath) -> impl Iterator<Item = Searc
         let system = places.system.then(system_folders).unwrap_or_default();
         let mut folders = from_path.chain(system).peekable();
         folders.peek()?;
+        let library = folders.find_map(|folder| library_in(&folder));
         Some(SearchedPlace {
             origin: RuntimeOrigin::System,
             folder: None,
-            library: folders.find_map(|folder| library_in(&folder)),
+            unfinished: library.as_deref().and_then(unfinished::around),
+            library,
         })
     };
     named.chain(std::iter::once_with(of_system).flatten())

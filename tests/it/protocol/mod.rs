@@ -10,6 +10,7 @@ mod http_surface;
 mod images;
 mod kserve_grpc;
 mod kserve_rest;
+mod openapi;
 mod rest_binary;
 mod round_trip;
 mod shared_memory;
