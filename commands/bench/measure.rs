@@ -34,10 +34,7 @@ pub(super) async fn measure(
     for (index, target) in plan.targets.iter().enumerate() {
         let left = plan.rule.max_time.saturating_sub(started.elapsed());
         if left.is_zero() {
-            let (limit, missing) = (plan.rule.max_time, counted(count - index, "level"));
-            ui::warn(&format!(
-                "warning: {missing} not measured: `--max-time` of {limit:?} has passed"
-            ));
+            warn_of_unmeasured(plan, count - index);
             break;
         }
         let run = LoadRun::new(plan.level(*target, left));
@@ -49,12 +46,26 @@ pub(super) async fn measure(
         let name = format!("{head}{}, {longest}", target_name(*target));
         let stopped = one(&run, traffic, &mut signals, &name).await;
         let stopped = stopped.map_err(|failure| of_generator(plan, failure))?;
-        levels.extend(run.report());
+        let report = run.report();
+        let is_measured = report.is_some();
+        levels.extend(report);
         if stopped.is_some() {
             return Ok((levels, stopped));
         }
+        if !is_measured {
+            warn_of_unmeasured(plan, count - index);
+            break;
+        }
     }
     Ok((levels, None))
+}
+
+/// Warns of the levels for which there was no time.
+fn warn_of_unmeasured(plan: &BenchPlan, missing: usize) {
+    let (limit, missing) = (plan.rule.max_time, counted(missing, "level"));
+    ui::warn(&format!(
+        "warning: {missing} not measured: `--max-time` of {limit:?} has passed"
+    ));
 }
 
 /// Text of the server for a request on the stream of a generator that has not ended.

@@ -239,6 +239,10 @@ impl BenchPlan {
             Failure::failed(format!("{failed} of {total} requests failed"))
                 .may_hint(is_generator(report).then(|| OF_GENERATOR.to_owned()))
                 .hint("`--allow-errors` accepts that")
+        } else if report.levels.is_empty() {
+            Failure::failed("nothing was measured: `--max-time` passed within the warm-up").hint(
+                "`--max-time` gives a run more time, and `--warmup` has the number of requests before it",
+            )
         } else if failed == 0 && !report.has_figures() {
             Failure::failed(
                 "nothing was measured: no request was answered within the windows that count",

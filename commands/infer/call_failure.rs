@@ -90,10 +90,12 @@ pub(super) fn of_request(error: ClientError, model: Option<&ModelMetadata>) -> F
                 _ => FailureKind::Failed,
             };
             let failure = Failure::new(kind, text).caused_by(&source);
-            match kind {
-                FailureKind::Unreachable => {
+            match (kind, source) {
+                (FailureKind::Unreachable, _) => {
                     failure.hint("is that a model server? check host and port, which `--url` names")
                 }
+                (_, AnswerError::Size(_)) => failure
+                    .hint("send fewer rows at once, or ask for fewer outputs with `--output-name`"),
                 _ => failure,
             }
         }

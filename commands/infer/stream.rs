@@ -190,6 +190,7 @@ pub(in crate::infer) async fn run(
     let feed = RequestFeed::new(&plan.requests, inputs, base, model)?;
     let (requests, answers) = client.stream().map_err(call_failure::client)?;
     let (sent, unread) = (Cell::new(0), Cell::new(0));
+    let heard = Cell::new(Instant::now());
     let writer = Writer::start()?;
     let passes_over = PassesOver {
         writer: writer.clone(),
@@ -208,11 +209,45 @@ pub(in crate::infer) async fn run(
         came: 0,
         errors: 0,
         lacks_sequence: false,
-        heard: Instant::now(),
+        heard: &heard,
         server,
     };
-    talk.run(pin!(send_all(feed, requests, &sent, passes_over)))
-        .await
+    let silence = Silence {
+        heard: &heard,
+        limit: server.timeout,
+    };
+    let sending = send_all(feed, requests, &sent, passes_over, silence);
+    talk.run(pin!(sending)).await
+}
+
+/// Time in which no response comes.
+#[derive(Debug, Clone, Copy)]
+struct Silence<'a> {
+    /// Time of the last response.
+    heard: &'a Cell<Instant>,
+    limit: Duration,
+}
+
+impl Silence<'_> {
+    /// Waits until nothing has come for the whole limit from now on.
+    async fn is_over(self) {
+        let begin = Instant::now();
+        loop {
+            let since = begin.max(self.heard.get());
+            if since.elapsed() >= self.limit {
+                return;
+            }
+            silence(since, self.limit).await;
+        }
+    }
+}
+
+/// End of sending.
+enum SendEnd {
+    /// All requests are sent, or the stream takes no more.
+    Done,
+    /// A request waits, and nothing has come meanwhile for as long as the time limit.
+    Silent,
 }
 
 /// Report of lines that are no requests, where the next ones are sent all the same.
@@ -245,26 +280,32 @@ impl PassesOver<'_> {
     }
 }
 
-/// Sends requests until there are no more, or the stream takes no more.
+/// Sends requests until there are no more, or the stream takes no more. One that waits for others to be taken has the
+/// time limit of an answer.
 async fn send_all(
     mut feed: RequestFeed<'_>,
     requests: RequestSender,
     sent: &Cell<usize>,
     passes_over: Option<PassesOver<'_>>,
-) -> Result<(), Failure> {
+    silence: Silence<'_>,
+) -> Result<SendEnd, Failure> {
     loop {
         let request = match (feed.next().await, &passes_over) {
             (Ok(Some(request)), _) => request,
-            (Ok(None), _) => return Ok(()),
+            (Ok(None), _) => return Ok(SendEnd::Done),
             (Err(failure), Some(passes_over)) if feed.goes_on() => {
                 passes_over.report(&failure, feed.line()).await?;
                 continue;
             }
             (Err(failure), _) => return Err(failure),
         };
-        let taken = requests.send(&request).await;
+        let taken = tokio::select! {
+            biased;
+            taken = requests.send(&request) => taken,
+            () = silence.is_over() => return Ok(SendEnd::Silent),
+        };
         if !taken.map_err(|error| call_failure::client(error.into()))? {
-            return Ok(());
+            return Ok(SendEnd::Done);
         }
         sent.set(sent.get() + 1);
     }
@@ -286,14 +327,14 @@ struct Talk<'a> {
     /// True once the server has refused a request because it is of no sequence.
     lacks_sequence: bool,
     /// Time of the last response, or of the end of sending.
-    heard: Instant,
+    heard: &'a Cell<Instant>,
     server: &'a ClientOptions,
 }
 
 impl Talk<'_> {
     async fn run(
         mut self,
-        mut sending: Pin<&mut impl Future<Output = Result<(), Failure>>>,
+        mut sending: Pin<&mut impl Future<Output = Result<SendEnd, Failure>>>,
     ) -> Result<(), Failure> {
         let (mut keys, _) = listen()?;
         let mut interrupted = pin!(keys.pressed());
@@ -306,17 +347,21 @@ impl Talk<'_> {
                 () = &mut interrupted => return Err(self.stopped()),
                 event = self.answers.next() => event,
                 result = &mut sending, if is_sending => {
+                    if matches!(result, Ok(SendEnd::Silent)) {
+                        let failure = self.silent();
+                        return Err(self.last(failure).await);
+                    }
                     is_sending = false;
                     unsent = result.err();
-                    self.heard = Instant::now();
+                    self.heard.set(Instant::now());
                     continue;
                 }
-                () = silence(self.heard, self.server.timeout), if !is_sending => {
+                () = silence(self.heard.get(), self.server.timeout), if !is_sending => {
                     let failure = self.silent();
                     return Err(self.last(failure).await);
                 }
             };
-            self.heard = Instant::now();
+            self.heard.set(Instant::now());
             let event = match event {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
@@ -336,7 +381,7 @@ impl Talk<'_> {
                     written = self.writer.write(line) => written?,
                     () = &mut interrupted => return Err(self.stopped()),
                 }
-                self.heard = Instant::now();
+                self.heard.set(Instant::now());
             }
         }
         let answers = self.came - self.errors;

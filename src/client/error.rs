@@ -179,6 +179,9 @@ pub enum AnswerError {
     /// The message or JSON cannot be decoded.
     #[error("found a body that cannot be decoded")]
     Decode(#[source] BoxError),
+    /// An answer that is longer than what is read.
+    #[error("found an answer of more than {0} bytes, which is the most that is read")]
+    Size(usize),
     /// A page of HTML.
     #[error("found {0}, expected JSON of a model server")]
     Page(ForeignAnswer),

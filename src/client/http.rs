@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use prost::Message;
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
@@ -19,6 +19,7 @@ use super::{
     address::Address,
     call::{Call, CallParts, RawReply},
     error::{AnswerError, ClientError, ServerError, ServerErrorCode},
+    grpc::MAX_MESSAGE,
     message::ModelId,
     options::ClientOptions,
     stranger::{ForeignAnswer, page_title},
@@ -27,6 +28,12 @@ use crate::{https, proto::DESCRIPTORS, text::first_chars};
 
 /// Maximum part of an error's body that is shown if it is not the JSON of a model server.
 const MAX_OF_A_FOREIGN_BODY: usize = 300;
+
+/// Maximum part of an error's body that is read.
+pub(super) const MAX_OF_AN_ERROR: usize = 64 << 10;
+
+/// Maximum memory that is taken for an answer before it has come.
+const MAX_AHEAD: usize = 16 << 20;
 
 /// A pool of connections to one server.
 #[derive(Debug)]
@@ -134,10 +141,9 @@ impl Http {
 
     /// Sends a request and reads the answer to its end.
     async fn fetch(&self, request: RequestBuilder) -> Result<RawReply, ClientError> {
-        let response = self.opened(request).await?;
-        let headers = response.headers().clone();
-        let bytes = response.bytes().await;
-        let bytes = bytes.map_err(|error| self.failure(error))?;
+        let mut response = self.opened(request).await?;
+        let headers = std::mem::take(response.headers_mut());
+        let bytes = self.whole(response, MAX_MESSAGE).await?;
         Ok(RawReply { headers, bytes })
     }
 
@@ -148,15 +154,33 @@ impl Http {
         if status.is_success() {
             return Ok(response);
         }
-        let bytes = response.bytes().await;
-        let bytes = bytes.map_err(|error| self.failure(error))?;
-        Err(ClientError::Refused(refusal(status, &bytes)))
+        let body = self.first_bytes(response, MAX_OF_AN_ERROR).await?;
+        Err(ClientError::Refused(refusal(status, &body)))
     }
 
-    /// Asks for the page of the address itself, and reads so much of it at most, whatever its status is.
-    pub(super) async fn beginning(&self, most: usize) -> Result<Vec<u8>, ClientError> {
-        let response = self.client.get(self.base.clone()).send().await;
-        let mut response = response.map_err(|error| self.failure(error))?;
+    /// Reads an answer to its end, of so many bytes at most.
+    async fn whole(&self, mut response: Response, most: usize) -> Result<Bytes, ClientError> {
+        let announced = response.content_length();
+        let announced = announced.map_or(0, |it| usize::try_from(it).unwrap_or(usize::MAX));
+        if announced > most {
+            return Err(self.unreadable(AnswerError::Size(most)));
+        }
+        let mut body = BytesMut::with_capacity(announced.min(MAX_AHEAD));
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            if chunk.len() > most - body.len() {
+                return Err(self.unreadable(AnswerError::Size(most)));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    /// Reads the beginning of an answer, and leaves the rest.
+    async fn first_bytes(
+        &self,
+        mut response: Response,
+        most: usize,
+    ) -> Result<Vec<u8>, ClientError> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk(&mut response).await? {
             body.extend_from_slice(&chunk[..chunk.len().min(most - body.len())]);
@@ -165,6 +189,13 @@ impl Http {
             }
         }
         Ok(body)
+    }
+
+    /// Asks for the page of the address itself, and reads so much of it at most, whatever its status is.
+    pub(super) async fn beginning(&self, most: usize) -> Result<Vec<u8>, ClientError> {
+        let response = self.client.get(self.base.clone()).send().await;
+        let response = response.map_err(|error| self.failure(error))?;
+        self.first_bytes(response, most).await
     }
 
     /// Refuses a page where an answer of a model server is expected.
@@ -343,7 +374,82 @@ pub(super) fn segments<'a>(model: &'a ModelId, verb: Option<&'a str>) -> Vec<&'a
 
 #[cfg(test)]
 mod tests {
-    use super::{Url, with_path};
+    use std::{convert::Infallible, time::Duration};
+
+    use axum::{Router, body::Body, http::StatusCode, routing};
+    use bytes::Bytes;
+    use futures::stream;
+    use reqwest::header::HeaderMap;
+    use tokio::net::TcpListener;
+
+    use super::{Http, MAX_OF_A_FOREIGN_BODY, MAX_OF_AN_ERROR, Url, with_path};
+    use crate::{
+        client::{Address, Api, ClientError, ClientOptions},
+        error::chain,
+    };
+
+    /// Makes a body without an end.
+    fn endless() -> Body {
+        let piece = Bytes::from_static(&[b'x'; 1000]);
+        Body::from_stream(stream::repeat_with(move || {
+            Ok::<_, Infallible>(piece.clone())
+        }))
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_up_to_a_limit() {
+        let router = Router::new()
+            .route("/ten", routing::get(async || "0123456789"))
+            .route("/endless", routing::get(async || endless()))
+            .route(
+                "/refused",
+                routing::get(async || (StatusCode::BAD_REQUEST, endless())),
+            );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = Address::parse(&format!("127.0.0.1:{port}"), Api::KserveRest).unwrap();
+        let http = Http::new(&ClientOptions {
+            address,
+            api: Api::KserveRest,
+            timeout: Duration::from_secs(10),
+            headers: HeaderMap::new(),
+            concurrency: 1,
+            tls: None,
+        });
+        let http = http.unwrap();
+        let read = async |path, most| {
+            let response = http.opened(http.client.get(http.url(&[path]))).await?;
+            http.whole(response, most).await
+        };
+        let test = async {
+            assert_eq!(read("ten", 10).await.unwrap(), "0123456789");
+            for (path, most) in [("ten", 9), ("endless", 100_000)] {
+                let error = read(path, most).await.unwrap_err();
+                let expected = format!(
+                    "cannot read the answer of 127.0.0.1:{port}: found an answer of more than {most} bytes"
+                );
+                assert!(chain(&error).starts_with(&expected), "{}", chain(&error));
+            }
+            // Of an error, its beginning says enough.
+            let error = http.get(&["refused"]).await.unwrap_err();
+            let ClientError::Refused(refusal) = error else {
+                panic!("{error}")
+            };
+            assert_eq!(refusal.message, "x".repeat(MAX_OF_A_FOREIGN_BODY));
+            let response = http
+                .client
+                .get(http.url(&["endless"]))
+                .send()
+                .await
+                .unwrap();
+            let beginning = http.first_bytes(response, MAX_OF_AN_ERROR).await.unwrap();
+            assert_eq!(beginning.len(), MAX_OF_AN_ERROR);
+        };
+        tokio::select! {
+            _ = axum::serve(listener, router).into_future() => panic!("the server ended"),
+            result = tokio::time::timeout(Duration::from_secs(30), test) => result.unwrap(),
+        }
+    }
 
     #[test]
     fn what_has_a_meaning_in_a_path_is_escaped() {

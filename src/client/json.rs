@@ -9,12 +9,13 @@ use std::{borrow::Cow, fmt};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
+use half::{bf16, f16};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::error::BoxError;
 use crate::tensor::{
     DataType, ShapeText, Tensor,
-    values::{Packer, ValueError},
+    values::{Packer, Value, ValueError},
 };
 
 /// The words for numbers that JSON has no form for, as model servers write them.
@@ -84,6 +85,40 @@ pub(super) fn tensor(
         return Err(format!("found {count} elements for shape {}", ShapeText(&shape)).into());
     }
     Ok(Tensor::new(dtype, shape, found.data)?)
+}
+
+/// Number from which on a float is written with an exponent.
+const LONG: f64 = 1e21;
+
+/// Writes an element with all of its digits.
+pub(super) fn written(value: Value<'_>) -> String {
+    match value {
+        Value::Bool(value) => u8::from(value).to_string(),
+        Value::Int(value) => value.to_string(),
+        Value::Uint(value) => value.to_string(),
+        Value::Single(value) if f64::from(value).abs() < LONG => value.to_string(),
+        Value::Single(value) => format!("{value:e}"),
+        Value::Double(value) if value.abs() < LONG => value.to_string(),
+        Value::Double(value) => format!("{value:e}"),
+        Value::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
+    }
+}
+
+/// Returns whether a finite number is beyond the largest of a floating point type.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "that is what becomes infinite"
+)]
+pub(super) fn overflows(value: Value<'_>, dtype: DataType) -> bool {
+    let Some(number) = value.as_f64().filter(|number| number.is_finite()) else {
+        return false;
+    };
+    match dtype {
+        DataType::F32 => (number as f32).is_infinite(),
+        DataType::F16 => f16::from_f64(number).is_infinite(),
+        DataType::Bf16 => bf16::from_f64(number).is_infinite(),
+        _ => false,
+    }
 }
 
 /// Puts quotes around `NaN` and the infinities, so that the text is JSON.
@@ -159,6 +194,21 @@ impl Node<'_, '_> {
         }
         push(&mut self.collector.packer).map_err(E::custom)
     }
+
+    /// Adds a number, unless it would become infinite.
+    fn number<E: serde::de::Error>(
+        self,
+        value: Value<'_>,
+        push: impl FnOnce(&mut Packer) -> Result<(), ValueError>,
+    ) -> Result<(), E> {
+        self.leaf(|packer| match overflows(value, packer.dtype()) {
+            true => Err(ValueError::Range {
+                value: written(value),
+                dtype: packer.dtype(),
+            }),
+            false => push(packer),
+        })
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
@@ -181,15 +231,15 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.leaf(|packer| packer.push_i64(value))
+        self.number(Value::Int(value), |packer| packer.push_i64(value))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.leaf(|packer| packer.push_u64(value))
+        self.number(Value::Uint(value), |packer| packer.push_u64(value))
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        self.leaf(|packer| packer.push_f64(value))
+        self.number(Value::Double(value), |packer| packer.push_f64(value))
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
@@ -307,6 +357,8 @@ mod tests {
                 vec![3],
                 "[NaN,-Infinity,-1.0]",
             ),
+            // Rounded to the greatest number of the type.
+            ("[65519]", DataType::F16, vec![1], "[65504.0]"),
             (r#"["NaN"]"#, DataType::String, vec![1], r#"["NaN"]"#),
             (
                 r#"[{"b64":"YmVl"},"b\u00e9"]"#,
@@ -337,6 +389,12 @@ mod tests {
                 "found \"a\", expected a value of FP32",
             ),
             ("[300]", DataType::U8, "300 does not fit UINT8"),
+            // No number becomes infinite.
+            ("[70000]", DataType::F16, "70000 does not fit FP16"),
+            ("[-70000]", DataType::F16, "-70000 does not fit FP16"),
+            ("[65520.5]", DataType::F16, "65520.5 does not fit FP16"),
+            ("[1, -1e39]", DataType::F32, "-1e39 does not fit FP32"),
+            ("[3.4e38]", DataType::Bf16, "3.4e38 does not fit BF16"),
             (
                 "[1.5]",
                 DataType::I64,

@@ -1,12 +1,14 @@
 //! Arrays of one type as tensors of another, and values for inputs that were given none: zeros, or random ones.
 
-use half::{bf16, f16};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::ValueProblem;
-use crate::tensor::{
-    DataType, ShapeText, Tensor, TensorError, byte_size, elements,
-    values::{Packer, Value, ValueError, values},
+use crate::{
+    client::json::{overflows, written},
+    tensor::{
+        DataType, ShapeText, Tensor, TensorError, byte_size, elements,
+        values::{Packer, Value, ValueError, values},
+    },
 };
 
 /// The first whole number above the largest of UINT64.
@@ -68,40 +70,6 @@ pub(super) fn convert(tensor: &Tensor, dtype: DataType) -> Result<Tensor, ValueP
         tensor.shape().to_vec(),
         packer.finish(),
     )?)
-}
-
-/// Number from which on a float is written with an exponent.
-const LONG: f64 = 1e21;
-
-/// Writes an element with all of its digits.
-fn written(value: Value<'_>) -> String {
-    match value {
-        Value::Bool(value) => u8::from(value).to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Uint(value) => value.to_string(),
-        Value::Single(value) if f64::from(value).abs() < LONG => value.to_string(),
-        Value::Single(value) => format!("{value:e}"),
-        Value::Double(value) if value.abs() < LONG => value.to_string(),
-        Value::Double(value) => format!("{value:e}"),
-        Value::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
-    }
-}
-
-/// Returns whether a finite number is beyond the largest of a floating point type.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "that is what becomes infinite"
-)]
-fn overflows(value: Value<'_>, dtype: DataType) -> bool {
-    let Some(number) = value.as_f64().filter(|number| number.is_finite()) else {
-        return false;
-    };
-    match dtype {
-        DataType::F32 => (number as f32).is_infinite(),
-        DataType::F16 => f16::from_f64(number).is_infinite(),
-        DataType::Bf16 => bf16::from_f64(number).is_infinite(),
-        _ => false,
-    }
 }
 
 #[expect(

@@ -196,9 +196,10 @@ fn parameters(object: BTreeMap<String, serde_json::Value>) -> Result<Parameters,
         let parameter = match value {
             Value::Bool(value) => Parameter::Bool(value),
             Value::String(text) => Parameter::Text(text),
-            Value::Number(number) => match number.as_i64() {
-                Some(number) => Parameter::Int(number),
-                None => return Err(LineProblem::Parameter(key)),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => Parameter::Int(number),
+                (None, Some(number)) => Parameter::UInt(number),
+                (None, None) => return Err(LineProblem::Parameter(key)),
             },
             _ => return Err(LineProblem::Parameter(key)),
         };
@@ -277,13 +278,14 @@ mod tests {
     #[test]
     fn what_stands_beside_the_inputs_belongs_to_the_request() {
         let text = r#"{"a": 1, "id": "i", "timestamp": -9223372036854775805,
-            "parameters": {"b": true, "n": 7, "t": "x"}}"#;
+            "parameters": {"b": true, "l": 18446744073709551615, "n": 7, "t": "x"}}"#;
         let line = read(text, &["a"]).unwrap();
         assert_eq!(inputs(&line), ["a=1"]);
         assert_eq!(line.id.as_deref(), Some("i"));
         assert_eq!(line.timestamp, Some(i64::MIN + 3));
         let expected = [
             ("b", Parameter::Bool(true)),
+            ("l", Parameter::UInt(u64::MAX)),
             ("n", Parameter::Int(7)),
             ("t", Parameter::Text("x".to_owned())),
         ];

@@ -11,7 +11,7 @@ use crate::{
     client::{json, message::TensorMetadata},
     tensor::{
         DataType, Dim, PartialShape, ShapeText, Tensor, TensorError, elements,
-        values::{Packer, Value, values},
+        values::{Packer, Value, ValueError, values},
     },
 };
 
@@ -210,11 +210,24 @@ fn whole(number: f64) -> Option<i64> {
 
 /// Adds a number, or a truth value, that is written as a word.
 pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProblem> {
+    let dtype = packer.dtype();
+    let fits = |value, has_no_place: bool| match has_no_place || json::overflows(value, dtype) {
+        true => Err(ValueError::Range {
+            value: word.to_owned(),
+            dtype,
+        }),
+        false => Ok(()),
+    };
     if let Ok(number) = word.parse() {
+        fits(Value::Uint(number), false)?;
         packer.push_u64(number)?;
     } else if let Ok(number) = word.parse() {
+        fits(Value::Int(number), false)?;
         packer.push_i64(number)?;
-    } else if let Ok(number) = word.parse() {
+    } else if let Ok(number) = word.parse::<f64>() {
+        // Words such as `inf` are meant; digits are not.
+        let is_beyond = number.is_infinite() && word.contains(|it: char| it.is_ascii_digit());
+        fits(Value::Double(number), is_beyond)?;
         match whole(number).filter(|_| !packer.dtype().is_float()) {
             Some(number) => packer.push_i64(number)?,
             None => packer.push_f64(number)?,
@@ -222,7 +235,6 @@ pub(super) fn push_word(packer: &mut Packer, word: &str) -> Result<(), ValueProb
     } else if let Ok(value) = word.to_ascii_lowercase().parse() {
         packer.push_bool(value)?;
     } else {
-        let dtype = packer.dtype();
         let text = format!("found `{word}`, expected a value of {dtype}");
         return Err(ValueProblem::Misfit(text));
     }
@@ -327,8 +339,35 @@ const fn length(dim: Dim) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fit, force};
-    use crate::tensor::{Dim, PartialShape};
+    use super::{fit, force, push_word};
+    use crate::tensor::{DataType, Dim, PartialShape, values::Packer};
+
+    #[test]
+    fn words_of_finite_numbers_do_not_become_infinite() {
+        let pushed = |word: &str, dtype| {
+            let mut packer = Packer::new(dtype, 1);
+            push_word(&mut packer, word).map_err(|error| error.to_string())?;
+            Ok::<_, String>(packer.finish())
+        };
+        for (word, dtype) in [
+            ("70000", DataType::F16),
+            ("-70000", DataType::F16),
+            ("65520.5", DataType::F16),
+            ("3.4e38", DataType::Bf16),
+            ("1e39", DataType::F32),
+            ("-1e400", DataType::F64),
+            ("1e400", DataType::I32),
+        ] {
+            let error = pushed(word, dtype).unwrap_err();
+            assert_eq!(error, format!("{word} does not fit {dtype}"));
+        }
+        let infinite = f32::NEG_INFINITY.to_le_bytes();
+        for word in ["-inf", "-Infinity"] {
+            assert_eq!(pushed(word, DataType::F32).unwrap()[..], infinite, "{word}");
+        }
+        let nearly = f32::MAX.to_le_bytes();
+        assert_eq!(pushed("3.4028235e38", DataType::F32).unwrap()[..], nearly);
+    }
 
     /// -1 stands for a dimension that may vary.
     fn shape(dims: &[i64]) -> PartialShape {

@@ -20,14 +20,14 @@ pub(super) struct Lane {
     pub(super) stream: Option<MessageStream>,
 }
 
-/// Sequence of a lane; its id begins anew after each end.
+/// Sequence of a lane; the next one has another id.
 #[derive(Debug)]
 pub(super) struct SequenceLane {
     id: u64,
     length: usize,
     /// Number of steps that were answered.
     step: usize,
-    /// Encoded steps, by request and role.
+    /// Encoded steps of this sequence, by request and role.
     encoded: HashMap<(usize, u8), WireRequest>,
 }
 
@@ -53,7 +53,10 @@ impl SequenceLane {
         let control = StepControl::of(self.step > 0, is_last, traffic.client.api().is_tfs());
         match self.send(traffic, lane, control).await {
             Ok(()) => {
-                self.step = if is_last { 0 } else { self.step + 1 };
+                match is_last {
+                    true => *self = Self::new(self.length),
+                    false => self.step += 1,
+                }
                 Ok(Answered::ONCE.of(rows))
             }
             Err(error) => {
@@ -118,7 +121,9 @@ impl Lane {
             None => http2.open(self.index, request).await?,
         };
         let came = Cell::new(0);
-        let answered = http2.step(answers(&mut stream, request, responses, &came));
+        let work =
+            async |stream: &mut MessageStream| answers(stream, request, responses, &came).await;
+        let answered = http2.step(&mut stream, work);
         let answered = answered.await.map_err(|error| match (error, responses) {
             (ClientError::Timeout { address, limit, .. }, Some(expected)) if came.get() > 0 => {
                 let came = came.get();
@@ -145,13 +150,13 @@ impl Lane {
 
     /// Ends a stream, and waits until the server has.
     pub(super) async fn end_stream(http2: &Http2, mut stream: MessageStream) {
-        let ended = async {
+        let end = async |stream: &mut MessageStream| {
             stream.finish()?;
             while stream.next().await?.is_some() {}
             Ok(())
         };
         // The load is over, whatever becomes of it.
-        let _ = http2.step(ended).await;
+        let _ = http2.step(&mut stream, end).await;
     }
 }
 
@@ -203,4 +208,73 @@ async fn answers(
         responses: came.get(),
         ..Answered::ONCE
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::{Router, http::HeaderMap, routing};
+    use parking_lot::Mutex;
+    use tokio::net::TcpListener;
+
+    use crate::client::{
+        Address, Api, Client, ClientOptions, Request, SEQUENCE,
+        load::{Traffic, TrafficKind, WeightedRequest, driver::Exchange as _},
+        message::ModelId,
+    };
+
+    #[tokio::test]
+    async fn each_sequence_of_a_lane_has_an_id_of_its_own() {
+        let ids = Arc::new(Mutex::new(Vec::new()));
+        let router = Router::new().route("/v2/models/m/infer", {
+            let ids = Arc::clone(&ids);
+            routing::post(async move |headers: HeaderMap| {
+                let id = headers[SEQUENCE].to_str().unwrap().to_owned();
+                ids.lock().push(id);
+                "{}"
+            })
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let options = ClientOptions {
+            address: Address::parse(&format!("127.0.0.1:{port}"), Api::KserveRest).unwrap(),
+            api: Api::KserveRest,
+            timeout: std::time::Duration::from_secs(10),
+            headers: HeaderMap::new(),
+            concurrency: 1,
+            tls: None,
+        };
+        let client = Client::connect(&options).await.unwrap();
+        let request = Request {
+            model: ModelId {
+                name: "m".to_owned(),
+                version: None,
+            },
+            ..Request::default()
+        };
+        let kind = TrafficKind::Sequences { length: 3 };
+        let requests = vec![WeightedRequest {
+            request,
+            weight: 1.0,
+        }];
+        let traffic = Traffic::new(&client, requests, kind, 1, 7).unwrap();
+        let steps = async {
+            let mut lane = traffic.lane(0);
+            for _ in 0..6 {
+                traffic.exchange(&mut lane).await.unwrap();
+            }
+        };
+        tokio::select! {
+            _ = axum::serve(listener, router).into_future() => panic!("the server ended"),
+            () = steps => {}
+        }
+        let ids = ids.lock();
+        let [first, second] = [&ids[..3], &ids[3..]];
+        assert_eq!((first.len(), second.len()), (3, 3), "{ids:?}");
+        for sequence in [first, second] {
+            assert!(sequence.iter().all(|id| *id == sequence[0]), "{ids:?}");
+        }
+        assert_ne!(first[0], second[0]);
+    }
 }

@@ -216,6 +216,12 @@ pub fn is_nan(value: Value<'_>) -> bool {
 }
 
 pub(super) fn descending(a: Value<'_>, b: Value<'_>) -> Ordering {
+    // Above 2^53 floats do not have all whole numbers.
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => return b.cmp(&a),
+        (Value::Uint(a), Value::Uint(b)) => return b.cmp(&a),
+        _ => {}
+    }
     let (a, b) = (
         a.as_f64().unwrap_or(f64::NAN),
         b.as_f64().unwrap_or(f64::NAN),
@@ -328,6 +334,20 @@ mod tests {
         assert_eq!(indices(&tensor, 2), [[2, 1]]);
         let tensor = floats(&[2, 2], &[f64::NAN, f64::NAN, 0.5, f64::INFINITY]);
         assert_eq!(indices(&tensor, 1), [vec![], vec![1]]);
+    }
+
+    #[test]
+    fn whole_numbers_are_ranked_with_all_of_their_digits() {
+        const EXACT: u64 = 1 << 53;
+        for dtype in [DataType::I64, DataType::U64] {
+            let mut packer = Packer::new(dtype, 4);
+            for number in [EXACT, EXACT + 1, EXACT - 1, EXACT + 3] {
+                packer.push_u64(number).unwrap();
+            }
+            let tensor = Tensor::new(dtype, vec![4], packer.finish()).unwrap();
+            assert_eq!(indices(&tensor, 4), [[3, 1, 0, 2]], "{dtype}");
+            assert_eq!(indices(&tensor, 1), [[3]], "{dtype}");
+        }
     }
 
     #[test]

@@ -15,13 +15,10 @@ use crate::{
     client::{
         error::{AnswerError, CallPhase, ClientError, ServerError, ServerErrorCode},
         events::{EventLines, error_of},
-        http::refusal,
+        http::{MAX_OF_AN_ERROR, refusal},
     },
     task::Task,
 };
-
-/// Number of bytes of an error's body after which no more are kept.
-const MAX_OF_AN_ERROR: usize = 64 << 10;
 
 /// Connections to one server, made when a lane first needs them and after errors.
 #[derive(Debug)]

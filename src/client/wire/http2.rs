@@ -1,10 +1,14 @@
 //! gRPC over HTTP/2 connections that lanes share.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures::FutureExt as _;
 use h2::{
-    RecvStream, SendStream,
+    Reason, RecvStream, SendStream,
     client::{Builder, ResponseFuture, SendRequest},
 };
 use hyper::{HeaderMap, StatusCode};
@@ -25,25 +29,23 @@ use crate::{
 const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
 
-/// Connections to one server, made when a lane first needs them and after errors.
+/// Connections to one server, made when a lane first needs them, and in the place of those that take no more calls.
 #[derive(Debug)]
 pub(in crate::client) struct Http2 {
     target: Target,
     /// Connections, each of which a number of lanes shares.
-    slots: RefCell<Vec<Rc<Mutex<Slot>>>>,
+    slots: RefCell<Vec<Slot>>,
 }
 
 /// Place of a connection.
-#[derive(Debug, Default)]
-struct Slot {
-    connection: Option<Connection>,
-    /// Number of connections so far, so that an old one's error does not end the new one.
-    generation: u64,
-}
+type Slot = Rc<Mutex<Option<Rc<Connection>>>>;
 
+/// Connection, which ends with the last of its slot and the calls on it: one that has left its slot still serves them.
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<Bytes>,
+    /// Index of its slot.
+    slot: usize,
     /// Moves the bytes of all lanes.
     _driver: Task<()>,
 }
@@ -57,15 +59,10 @@ impl Http2 {
     }
 
     pub(super) async fn send(&self, lane: usize, request: &WireRequest) -> Result<(), ClientError> {
-        self.target
-            .within(CallPhase::Answer, async {
-                let (sender, generation) = self.sender(lane).await?;
-                match exchange(sender, request).await {
-                    Ok(answer) => answer,
-                    Err(error) => Err(self.broken(lane, generation, error).await),
-                }
-            })
-            .await
+        let (answer, _) = self
+            .call(lane, async |sender| exchange(sender, request).await)
+            .await?;
+        answer
     }
 
     /// Opens a stream of messages.
@@ -74,32 +71,28 @@ impl Http2 {
         lane: usize,
         request: &WireRequest,
     ) -> Result<MessageStream, ClientError> {
-        self.target
-            .within(CallPhase::Answer, async {
-                let (sender, generation) = self.sender(lane).await?;
-                let opened = async {
-                    let mut sender = sender.ready().await?;
-                    sender.send_request(request.head.clone(), false)
-                };
-                match opened.await {
-                    Ok((response, sending)) => Ok(MessageStream {
-                        sending,
-                        receiving: Receiving::Opening(response),
-                        buffer: BytesMut::new(),
-                    }),
-                    Err(error) => Err(self.broken(lane, generation, error).await),
-                }
-            })
-            .await
+        let open = async |sender: SendRequest<Bytes>| {
+            let mut sender = sender.ready().await?;
+            sender.send_request(request.head.clone(), false)
+        };
+        let ((response, sending), connection) = self.call(lane, open).await?;
+        Ok(MessageStream {
+            sending,
+            receiving: Receiving::Opening(response),
+            buffer: BytesMut::new(),
+            connection,
+        })
     }
 
     /// Runs a step of a stream within the time limit.
     pub(in crate::client) async fn step<T>(
         &self,
-        work: impl Future<Output = Result<T, MessageError>>,
+        stream: &mut MessageStream,
+        work: impl AsyncFnOnce(&mut MessageStream) -> Result<T, MessageError>,
     ) -> Result<T, ClientError> {
+        let connection = Rc::clone(&stream.connection);
         let work = async {
-            work.await.map_err(|error| match error {
+            work(stream).await.map_err(|error| match error {
                 MessageError::Http2(error) => self.target.broken(error),
                 MessageError::Client(error) => error,
                 MessageError::Answer(source) => ClientError::Protocol {
@@ -108,24 +101,64 @@ impl Http2 {
                 },
             })
         };
-        self.target.within(CallPhase::Answer, work).await
+        let done = self.target.within(CallPhase::Answer, work).await;
+        if matches!(done, Err(ClientError::Timeout { .. })) {
+            self.retire(&connection);
+        }
+        done
     }
 
-    fn slot(&self, lane: usize) -> Rc<Mutex<Slot>> {
+    /// Runs a call on the connection of a lane within the time limit, and returns the connection with its result. A call
+    /// that the server has certainly not begun is made once more, on another connection.
+    async fn call<T>(
+        &self,
+        lane: usize,
+        call: impl AsyncFn(SendRequest<Bytes>) -> Result<T, h2::Error>,
+    ) -> Result<(T, Rc<Connection>), ClientError> {
+        let used = Cell::new(None);
+        let work = async {
+            let mut is_again = false;
+            loop {
+                let connection = self.connection(lane).await?;
+                used.set(Some(Rc::clone(&connection)));
+                let error = match call(connection.sender.clone()).await {
+                    Ok(done) => return Ok((done, connection)),
+                    Err(error) => error,
+                };
+                let is_not_begun = is_not_begun(&error);
+                // Other errors of a single stream leave the connection.
+                if is_not_begun || !error.is_reset() {
+                    self.retire(&connection);
+                }
+                if is_again || !is_not_begun {
+                    return Err(self.target.broken(error));
+                }
+                is_again = true;
+            }
+        };
+        let done = self.target.within(CallPhase::Answer, work).await;
+        // Nobody knows whether anything moves on it.
+        if let (Err(ClientError::Timeout { .. }), Some(connection)) = (&done, used.take()) {
+            self.retire(&connection);
+        }
+        done
+    }
+
+    fn slot(&self, index: usize) -> Slot {
         let mut slots = self.slots.borrow_mut();
-        let index = lane / CALLS_PER_CONNECTION;
         if slots.len() <= index {
             slots.resize_with(index + 1, Rc::default);
         }
-        slots[index].clone()
+        Rc::clone(&slots[index])
     }
 
-    async fn sender(&self, lane: usize) -> Result<(SendRequest<Bytes>, u64), ClientError> {
-        let slot = self.slot(lane);
+    async fn connection(&self, lane: usize) -> Result<Rc<Connection>, ClientError> {
+        let index = lane / CALLS_PER_CONNECTION;
+        let slot = self.slot(index);
         // Whoever comes meanwhile waits for the same connection.
         let mut slot = slot.lock().await;
-        if let Some(connection) = &slot.connection {
-            return Ok((connection.sender.clone(), slot.generation));
+        if let Some(connection) = &*slot {
+            return Ok(Rc::clone(connection));
         }
         let socket = self.target.connect().await?;
         let (sender, connection) = Builder::new()
@@ -135,26 +168,34 @@ impl Http2 {
             .handshake::<_, Bytes>(socket)
             .await
             .map_err(|error| self.target.unreachable(error))?;
-        slot.generation += 1;
-        slot.connection = Some(Connection {
-            sender: sender.clone(),
+        let connection = Rc::new(Connection {
+            sender,
+            slot: index,
             // Its error is that of the calls on it.
             _driver: Task::spawn(async move { drop(connection.await) }),
         });
-        Ok((sender, slot.generation))
+        *slot = Some(Rc::clone(&connection));
+        Ok(connection)
     }
 
-    /// Forgets a connection that has broken; errors of a single stream leave it.
-    async fn broken(&self, lane: usize, generation: u64, error: h2::Error) -> ClientError {
-        if !error.is_reset() {
-            let slot = self.slot(lane);
-            let mut slot = slot.lock().await;
-            if slot.generation == generation {
-                slot.connection = None;
-            }
+    /// Takes a connection out of its slot, so that the next call opens another one; those on it go on.
+    fn retire(&self, connection: &Rc<Connection>) {
+        let slot = self.slot(connection.slot);
+        // A slot that is locked gets a connection, and has none.
+        if let Ok(mut slot) = slot.try_lock()
+            && let Some(current) = &*slot
+            && Rc::ptr_eq(current, connection)
+        {
+            *slot = None;
         }
-        self.target.broken(error)
     }
+}
+
+/// Returns whether an error says that the server has not begun a call: the connection takes no more of them, or this
+/// one is refused before anything of it was processed.
+fn is_not_begun(error: &h2::Error) -> bool {
+    let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    error.is_remote() && (error.is_go_away() || is_refused)
 }
 
 /// Sends a request, and reads the answer to its end.
@@ -164,8 +205,12 @@ async fn exchange(
 ) -> Result<Result<(), ClientError>, h2::Error> {
     let mut sender = sender.ready().await?;
     let (response, mut body) = sender.send_request(request.head.clone(), false)?;
-    body.send_data(request.body.clone(), true)?;
-    let (head, mut body) = response.await?.into_parts();
+    let response = match body.send_data(request.body.clone(), true) {
+        Ok(()) => response.await?,
+        // A stream that the server has ended meanwhile has the reason.
+        Err(error) => response.now_or_never().unwrap_or(Err(error))?,
+    };
+    let (head, mut body) = response.into_parts();
     if let Err(error) = opened(head.status, &head.headers) {
         return Ok(Err(error));
     }
@@ -220,6 +265,8 @@ pub(in crate::client) struct MessageStream {
     receiving: Receiving,
     /// Received bytes, of less than a message.
     buffer: BytesMut,
+    /// Connection of the stream, which lives as long.
+    connection: Rc<Connection>,
 }
 
 enum Receiving {

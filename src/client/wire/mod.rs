@@ -170,3 +170,6 @@ impl Target {
         connected.map_err(|error| self.unreachable(error))
     }
 }
+
+#[cfg(test)]
+mod tests;

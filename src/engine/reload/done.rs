@@ -1,9 +1,12 @@
 //! Results of a pass over the configuration, and the response to the client that asked for it.
 
-use super::error::ReloadError;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::{error::ReloadError, reloader::Reloader};
 use crate::{
-    engine::engine::Reload,
+    engine::engine::{Reload, ReloadRequest},
     error::{Error, ErrorKind, Result, chain},
+    task::Task,
     text::cut_bytes,
 };
 
@@ -23,11 +26,78 @@ pub(super) struct Done {
 }
 
 impl Done {
+    /// Returns whether a pass that nobody has asked for is a reload: it has changed something, or has failed.
+    pub(super) fn is_reload(&self) -> bool {
+        self.changed || self.new_file || self.recovered || !self.errors.is_empty()
+    }
+
     /// Returns whether an entry of the name is there, though it is refused.
     pub(super) fn keeps(&self, name: &str) -> bool {
         self.errors.iter().any(
             |error| matches!(error, ReloadError::Entry { name: refused, .. } if refused == name),
         )
+    }
+}
+
+/// Answer to a client that has asked for a pass.
+pub(super) struct Owed {
+    pub(super) request: ReloadRequest,
+    pub(super) done: Done,
+    /// The models that take long, which it waits for.
+    pub(super) waits: BTreeSet<String>,
+    /// Their errors.
+    pub(super) late: Vec<Arc<Vec<ReloadError>>>,
+}
+
+impl Owed {
+    pub(super) fn new(request: ReloadRequest, done: Done, waits: BTreeSet<String>) -> Self {
+        Self {
+            request,
+            done,
+            waits,
+            late: Vec::new(),
+        }
+    }
+
+    /// Makes the answer. `is_silent` leaves out what Python may have raised.
+    pub(super) fn answer(&self, is_silent: bool) -> Result<Reload> {
+        answer(&self.done, &self.late, is_silent)
+    }
+}
+
+impl Reloader {
+    /// Returns whether a pipeline serves what its entry says.
+    fn serves_as_configured(&self, name: &str) -> bool {
+        let config = self.reader.last();
+        let mut listed = config.pipelines.iter();
+        let serving = self.pipelines.serving(name);
+        serving.is_some_and(|now| listed.any(|it| it.name == name && it.is_same(now)))
+    }
+
+    /// Answers the clients whose reload is complete, beside what follows, and counts the reloads.
+    pub(super) fn answer(&mut self, wait: Duration) {
+        let (waiting, complete): (Vec<_>, Vec<_>) = std::mem::take(&mut self.owed)
+            .into_iter()
+            .filter(|owed| owed.waits.is_empty() || !owed.request.reply.is_closed())
+            .partition(|owed| !owed.waits.is_empty());
+        self.owed = waiting;
+        for mut owed in complete {
+            if !owed.late.is_empty() {
+                // The models of a pipeline may have come after it was checked.
+                owed.done.errors.retain(|error| {
+                    !matches!(error, ReloadError::Pipeline { name, .. } if self.serves_as_configured(name))
+                });
+            }
+            let (unloaded, answer) = (self.unloaded(wait), owed.answer(self.is_silent));
+            let is_well = owed.request.is_well && answer.is_ok();
+            self.metrics.count_reload(is_well);
+            // Bounded, and a client that left is not an error.
+            Task::spawn(async move {
+                unloaded.await;
+                let _ = owed.request.reply.send(answer);
+            })
+            .detach();
+        }
     }
 }
 
@@ -37,9 +107,11 @@ const MAX_ERRORS: usize = 16;
 /// Maximum size of one of them in bytes.
 const MAX_ERROR_LEN: usize = 1024;
 
-/// Answer to a client that asked for a pass. `is_silent` leaves out what Python may have raised.
-pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
-    let Some(error) = done.errors.first() else {
+/// Makes the answer to a client that asked for a pass, and the errors of models that took long.
+fn answer(done: &Done, late: &[Arc<Vec<ReloadError>>], is_silent: bool) -> Result<Reload> {
+    let errors = done.errors.iter();
+    let errors: Vec<_> = errors.chain(late.iter().flat_map(|it| it.iter())).collect();
+    let Some(error) = errors.first() else {
         return Ok(if done.changed || done.new_file {
             Reload::Changed
         } else {
@@ -66,7 +138,7 @@ pub(super) fn answer(done: &Done, is_silent: bool) -> Result<Reload> {
         ErrorKind::FailedPrecondition => ErrorKind::FailedPrecondition,
         _ => ErrorKind::Internal,
     };
-    let errors = joined(&done.errors.iter().collect::<Vec<_>>(), is_silent);
+    let errors = joined(&errors, is_silent);
     // The pass has logged each of them.
     Err(Error::new(kind, format!("{text} {errors}")).logged())
 }

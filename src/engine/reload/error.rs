@@ -156,6 +156,15 @@ impl ReloadError {
         }
     }
 
+    /// Returns whether it is of the load of a model.
+    pub(super) fn is_of_model(&self, name: &str) -> bool {
+        match self {
+            Self::Version(error) => error.model == name,
+            Self::Repository { model, .. } | Self::Type { model, .. } => model == name,
+            _ => false,
+        }
+    }
+
     /// Returns whether it is about the file with the models of a graph.
     pub(super) fn is_of_subconfig(&self) -> bool {
         matches!(self, Self::Subconfig { .. })

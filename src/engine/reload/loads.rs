@@ -1,4 +1,4 @@
-//! Loads of graphs and pipelines, which may go on beside the passes.
+//! Loads of models, graphs, and pipelines, which may go on beside the passes.
 
 use std::{
     sync::{Arc, Weak},
@@ -18,7 +18,7 @@ use crate::{python::HandlerLoad, task::Task};
 const MAX_LOADS: usize = 8;
 
 /// Time after which a load takes long: others begin beside it, and the watcher goes on without it.
-const LONG: Duration = Duration::from_secs(5);
+pub(super) const LONG: Duration = Duration::from_secs(5);
 
 /// Time that a load has to end once its worker was killed.
 pub(super) const END: Duration = Duration::from_secs(5);

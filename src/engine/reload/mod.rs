@@ -3,7 +3,8 @@
 //! One task owns what is configured and does one pass at a time: at the start, at each tick of
 //! the watcher, and when a client asks. A pass reads the configuration file, or looks at the paths that are served ([`paths`]), then brings each model
 //! up to date ([`served`]): a new load is made beside what serves and swapped in, so that there is
-//! no moment without service; what fails leaves what serves in its place. Then the pipelines follow
+//! no moment without service; what fails leaves what serves in its place. One that takes long is left to itself ([`models`]), and
+//! what uses it follows once it is there. Then the pipelines follow
 //! ([`pipelines`]): those of which the file or a model has changed are checked again. The last are the
 //! graphs ([`graphs`]), whose models ([`subconfigs`]) come with the others.
 
@@ -14,6 +15,7 @@ mod error;
 mod facts;
 mod graphs;
 mod loads;
+mod models;
 mod nested;
 mod pass;
 mod paths;

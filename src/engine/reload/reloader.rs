@@ -1,25 +1,24 @@
 //! The task that owns what is configured, and its passes.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    panic::AssertUnwindSafe,
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
 
-use futures::{FutureExt, StreamExt};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior},
 };
 
 use super::{
-    done::{Done, answer, unserved},
+    done::{Done, Owed, unserved},
     error::ReloadError,
     graphs::Graphs,
+    models::Models,
     pass::PassReason,
     pipelines::Pipelines,
-    served::{Outcome, Served, Surveyed, Trigger},
+    served::{Served, Trigger},
     source::Reader,
     subconfigs::Subconfigs,
 };
@@ -32,17 +31,15 @@ use crate::{
     error::{Result, chain},
     graph,
     metrics::Metrics,
-    model::storage::{KnownSurveys, SurveyPlace},
     pipeline,
-    task::Task,
     tensor::images::PixelLimit,
 };
 
 /// Keeps what is served as it is configured.
 pub struct Reloader {
-    engine: Arc<Engine>,
-    metrics: Arc<Metrics>,
-    reader: Reader,
+    pub(super) engine: Arc<Engine>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) reader: Reader,
     pub(super) served: BTreeMap<String, Served>,
     pub(super) pipelines: Pipelines,
     pub(super) graphs: Graphs,
@@ -50,11 +47,13 @@ pub struct Reloader {
     /// Servable of the flags, if there is no file.
     only: Option<Only>,
     /// Hides errors of Python code from clients.
-    is_silent: bool,
-    /// Contents of the folders of models at the last pass.
-    surveys: KnownSurveys,
+    pub(super) is_silent: bool,
+    /// Models that are brought up to date.
+    pub(super) models: Models,
+    /// Answers that wait for models that take long.
+    pub(super) owed: Vec<Owed>,
     /// The errors of the last pass, so that the watcher reports each of them once.
-    reported: HashSet<String>,
+    pub(super) reported: HashSet<String>,
     /// Errors of the files of graphs when they were looked at last, which not every pass does.
     unread: Option<String>,
     /// Indicates that the configuration could be read at the last pass.
@@ -116,7 +115,8 @@ impl Reloader {
             subconfigs: Subconfigs::new(defaults.clone()),
             only: None,
             is_silent: flags.hide_python_errors,
-            surveys: KnownSurveys::default(),
+            models: Models::new(),
+            owed: Vec::new(),
             reported: HashSet::new(),
             unread: None,
             is_readable: true,
@@ -166,7 +166,7 @@ impl Reloader {
             new_file: true,
             ..Done::default()
         };
-        self.bring(&config, Trigger::Start, &mut done).await;
+        self.bring(&config, Trigger::Start, None, &mut done).await;
         self.note(&done);
         done.errors
     }
@@ -195,20 +195,27 @@ impl Reloader {
             };
             tokio::select! {
                 command = commands.recv() => {
-                    let Some(ReloadRequest { reply, is_well }) = command else {
+                    let Some(request) = command else {
                         return;
                     };
-                    let done = self.pass(Trigger::Asked, is_well).await;
-                    let (unloaded, answer) = (self.unloaded(wait), answer(&done, self.is_silent));
-                    // Beside what follows; bounded, and a client that left is not an error.
-                    Task::spawn(async move {
-                        unloaded.await;
-                        let _ = reply.send(answer);
-                    })
-                    .detach();
+                    let done = self.pass(Trigger::Asked).await;
+                    // A file that cannot be read changes nothing.
+                    let waits = match self.is_readable {
+                        true => self.models.slow_names(),
+                        false => BTreeSet::new(),
+                    };
+                    self.owed.push(Owed::new(request, done, waits));
+                    self.answer(wait);
                 }
                 () = tick => {
-                    self.pass(Trigger::Watch, true).await;
+                    let done = self.pass(Trigger::Watch).await;
+                    if done.is_reload() {
+                        self.metrics.count_reload(done.errors.is_empty());
+                    }
+                }
+                (brought, is_missed) = self.models.next() => {
+                    self.settle(brought, is_missed).await;
+                    self.answer(wait);
                 }
                 load = self.graphs.loads.next() => {
                     let mut done = Done::default();
@@ -224,21 +231,15 @@ impl Reloader {
         }
     }
 
-    /// Runs a pass, and counts it if it is a reload: one that was asked for, has changed something, or has failed.
-    /// Earlier parts of the same reload may have failed already.
-    async fn pass(&mut self, trigger: Trigger, is_well: bool) -> Done {
+    /// Runs a pass.
+    async fn pass(&mut self, trigger: Trigger) -> Done {
         let done = self.uncounted_pass(trigger).await;
         self.note(&done);
-        let is_well = is_well && done.errors.is_empty();
-        if trigger == Trigger::Asked || done.changed || done.new_file || done.recovered || !is_well
-        {
-            self.metrics.count_reload(is_well);
-        }
         done
     }
 
     /// Lets the engine know whether the configuration is served as it stands.
-    fn note(&mut self, done: &Done) {
+    pub(super) fn note(&mut self, done: &Done) {
         let (of_files, others) = done.errors.iter().partition(|it| it.is_of_subconfig());
         if done.has_looked {
             self.unread = unserved(of_files, self.is_silent);
@@ -275,14 +276,14 @@ impl Reloader {
             }
         }
         let config = self.reader.last();
-        self.bring(&config, trigger, &mut done).await;
+        self.bring(&config, trigger, None, &mut done).await;
         self.log(&done.errors, trigger);
         done
     }
 
     /// Waits until the versions that are retired are unloaded, so that whoever has asked finds them
     /// so. Those that still have requests after `limit` end later, as those do whose sequences drain.
-    fn unloaded(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn unloaded(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         let models = self.served.values().map(|served| &served.model);
         let versions = models.flat_map(|model| model.versions());
         let ends: Vec<_> = versions
@@ -295,8 +296,14 @@ impl Reloader {
         }
     }
 
-    /// Brings everything up to date.
-    async fn bring(&mut self, config: &FileConfig, trigger: Trigger, done: &mut Done) {
+    /// Brings everything up to date; of the models `only` these, if they are given.
+    pub(super) async fn bring(
+        &mut self,
+        config: &FileConfig,
+        trigger: Trigger,
+        only: Option<&BTreeSet<String>>,
+        done: &mut Done,
+    ) {
         let held = self.hold_repeated(config, done);
         let config = held.as_ref().unwrap_or(config);
         let looks = done.new_file || trigger != Trigger::Watch;
@@ -321,6 +328,9 @@ impl Reloader {
         let config = held.as_ref().unwrap_or(config);
         let mut wanted = self.wanted(config, done);
         self.hold_back(config, &mut wanted, done);
+        let slow = self
+            .models
+            .without_slow(&mut wanted, |name| done.keeps(name), only.is_none());
         for (name, served) in &mut self.served {
             if !wanted.contains_key(name) && !done.keeps(name) {
                 done.changed |= served.remove();
@@ -337,63 +347,20 @@ impl Reloader {
         let kept = self.served.keys().filter(|name| done.keeps(name));
         let pipelines = config.pipelines.iter().map(|pipeline| &pipeline.name);
         let graphs = config.graphs.iter().map(|graph| &graph.name);
-        let names = wanted.keys().chain(kept).chain(pipelines).chain(graphs);
-        self.engine.configure(names);
-        // At the start nobody is disturbed by loads; later they leave half the cores alone.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let at_once = match trigger {
-            Trigger::Start => cores,
-            Trigger::Watch | Trigger::Asked => (cores / 2).max(1),
-        };
-        // At the start each model is looked at by itself, so that a folder that hangs holds up no other.
-        let mut surveyed: BTreeMap<String, Surveyed> = match trigger {
-            Trigger::Start => BTreeMap::new(),
-            Trigger::Watch | Trigger::Asked => {
-                let place = |it: &ModelConfig| SurveyPlace {
-                    base_path: it.base_path.clone(),
-                    model_file: it.load.model_file.clone(),
-                };
-                let places = wanted.iter().map(|(name, it)| (name.clone(), place(it)));
-                let known = std::mem::take(&mut self.surveys);
-                let (known, surveyed) = known.renew(places.collect()).await;
-                self.surveys = known;
-                surveyed
-            }
-        };
-        let work: Vec<_> = wanted
-            .into_iter()
-            .filter_map(|(name, config)| Some((self.served.remove(&name)?, name, config)))
-            .map(|(mut served, name, config)| {
-                let metrics = Arc::clone(&self.metrics);
-                let surveyed = surveyed.remove(&name);
-                async move {
-                    let bring = served.bring(config, surveyed, trigger, metrics);
-                    let bring = AssertUnwindSafe(bring);
-                    let outcome = bring.catch_unwind().await.unwrap_or_else(|_| {
-                        tracing::error!(model = name, "a bug: the reload ended in a panic");
-                        Outcome::default()
-                    });
-                    (name, served, outcome)
-                }
-            })
-            .collect();
-        let mut work = futures::stream::iter(work).buffer_unordered(at_once);
-        while let Some((name, served, outcome)) = work.next().await {
-            done.changed |= outcome.changed;
-            let errors = outcome.errors.into_iter();
-            done.errors.extend(errors.map(|error| error.placed(config)));
-            for text in &outcome.news {
-                self.reported.remove(text);
-            }
-            self.served.insert(name, served);
-        }
+        let names = wanted.keys().chain(&slow).chain(kept);
+        self.engine.configure(names.chain(pipelines).chain(graphs));
+        wanted.retain(|name, _| only.is_none_or(|only| only.contains(name)));
+        self.bring_models(config, wanted, (trigger, only.is_none()), done)
+            .await;
         for (name, reason) in &done.held {
             if let Some(served) = self.served.get_mut(name) {
                 served.keep(reason);
             }
         }
         let models = self.served.iter();
-        let models = models.map(|(name, served)| (name.clone(), Arc::clone(&served.model)));
+        let models = models.map(|(name, served)| (name, &served.model));
+        let models = models.chain(self.models.slow());
+        let models = models.map(|(name, model)| (name.clone(), Arc::clone(model)));
         let why = PassReason {
             trigger,
             renewed: done.new_file,
@@ -412,8 +379,9 @@ impl Reloader {
                 self.served.insert(name.clone(), Served::new(name, keeper));
             }
         }
-        let models = self.served.values().map(|served| Arc::clone(&served.model));
-        let mut names: Registry = models.collect();
+        let models = self.served.values().map(|served| &served.model);
+        let models = models.chain(self.models.slow().map(|(_, model)| model));
+        let mut names: Registry = models.cloned().collect();
         self.graphs.keep_names(&mut names);
         self.pipelines.announce(config, &self.metrics, &mut names);
         self.graphs.announce(config, &self.metrics, &mut names);
@@ -421,7 +389,7 @@ impl Reloader {
     }
 
     /// Logs what went wrong; the watcher does not say again what it said at the last pass.
-    fn log(&mut self, errors: &[ReloadError], trigger: Trigger) {
+    pub(super) fn log(&mut self, errors: &[ReloadError], trigger: Trigger) {
         let mut now = HashSet::new();
         // The check of a pipeline and the load of a graph have been logged already.
         let is_new = |error: &&ReloadError| {

@@ -589,3 +589,17 @@ fn a_report_is_a_table_with_a_histogram() {
         "{text}"
     );
 }
+
+#[test]
+fn the_time_of_all_levels_bounds_their_warm_ups() {
+    let server = Server::shared("dummy");
+    let flags = ["dummy", "--max-time=300ms", "--concurrency=1,2"];
+    // As many as take seconds.
+    let run = bench(server, GRPC, &[&flags[..], &["--warmup=50000"]].concat());
+    insta::assert_snapshot!(run.failure(), @"
+    exit 1
+    warning: 2 levels not measured: `--max-time` of 300ms has passed
+    error: nothing was measured: `--max-time` passed within the warm-up
+    hint: `--max-time` gives a run more time, and `--warmup` has the number of requests before it
+    ");
+}

@@ -1,14 +1,18 @@
 //! `ovms infer --stream`: requests over one stream, to this server and to a fake server of graphs.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
 use crate::support::{
+    eventually,
     generator::Generator,
-    infer::{GRPC, at, interrupt},
+    infer::{GRPC, at, interrupt, redacted},
+    repository,
+    steps::ended,
 };
 
 /// Starts a stream with requests from standard input.
@@ -58,4 +62,29 @@ fn ctrl_c_ends_a_stream_whose_output_nobody_reads() {
     assert!(started.elapsed() < Duration::from_secs(10));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("error: interrupted after "), "{stderr}");
+}
+
+#[test]
+fn a_server_that_takes_no_more_requests_is_given_up() {
+    let server = Generator::start();
+    let folder = repository::folder();
+    let path = folder.path().join("many.jsonl");
+    // Several times as much as a connection holds.
+    let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1 << 20));
+    fs::write(&path, line.repeat(16)).unwrap();
+    let flags = [
+        "--param",
+        "silence=true",
+        "--timeout",
+        "500ms",
+        "--requests",
+    ];
+    let mut child = spawn(&server, &[&flags[..], &[path.to_str().unwrap()]].concat());
+    eventually("the end of the stream", || child.try_wait().unwrap());
+    let _redacted = redacted();
+    insta::assert_snapshot!(ended(child).failure(), @"
+    exit 1
+    error: no answer from <address> within 500ms
+    hint: `--timeout` sets the limit
+    ");
 }

@@ -292,3 +292,52 @@ fn another_monitoring_counts_at_the_next_start(file: &File, server: &Server) {
     post(server, "/v1/config/reload", b"");
     assert_eq!(server.log().matches(logged).count(), 1);
 }
+
+#[test]
+fn a_model_whose_files_cannot_be_read_to_their_end_holds_up_no_other() {
+    let hangs = repository::folder();
+    let folder = hangs.path().join("1");
+    fs::create_dir(&folder).unwrap();
+    fs::copy(model("dummy").join("1/model.xml"), folder.join("model.xml")).unwrap();
+    // Who reads it waits for somebody that writes.
+    let weights = folder.join("model.bin");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &weights,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    let good = |name: &str| json!({"name": name, "base_path": model("dummy")});
+    let far = json!({"name": "far", "base_path": hangs.path()});
+    let file = File::new(&json!([good("a")]));
+    let server = file.serve_with(&["--file_system_poll_wait_seconds", "1"]);
+    let serves = |name: &str| {
+        let path = format!("/v2/models/{name}/ready");
+        eventually(name, || (get(&server, &path).status == 200).then_some(()));
+    };
+    file.write(&json!([good("a"), far]));
+    server.wait_log("others go on beside models that take long: far");
+    file.write(&json!([good("a"), far, good("b")]));
+    serves("b");
+    file.write(&json!([good("a"), far, good("b"), good("c")]));
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| post(&server, "/v1/config/reload", b""));
+        serves("c");
+        // Who has asked is answered once all is done, with what is there by then.
+        assert!(!asked.is_finished());
+        let writer = fs::File::options().write(true).open(&weights).unwrap();
+        fs::remove_file(&weights).unwrap();
+        fs::copy(model("dummy").join("1/model.bin"), &weights).unwrap();
+        drop(writer);
+        let answer = asked.join().unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        serves("far");
+    });
+    file.write(&json!([good("a")]));
+    eventually("it is gone", || {
+        (get(&server, "/v2/models/far").status == 404).then_some(())
+    });
+    serves("a");
+}

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::pending,
     pin::pin,
     time::{Duration, Instant},
 };
@@ -26,7 +27,7 @@ use crate::client::{error::ClientError, server_counters::ServerCounters, wire::A
 /// Pause of a lane if there is no server: trying again at once would only burn time.
 const REST: Duration = Duration::from_millis(50);
 
-/// Time limit for requests in flight at the end, and for ends of sequences and streams.
+/// Time limit for requests in flight at the end, for ends of sequences and streams, and for counters of the server.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Interval of looks at the limits if nothing else is awaited.
@@ -114,7 +115,7 @@ impl LoadRun {
 
     /// Sends until the plan says that it is enough, or `stop` is ready. Requests in flight are waited for, sequences
     /// and streams are ended, each for some seconds. If the future is dropped, [`Self::report`] has what was
-    /// measured so far.
+    /// measured so far; nothing is measured if the maximum time of the plan ends within the warm-up.
     ///
     /// # Errors
     ///
@@ -134,13 +135,17 @@ impl LoadRun {
         stop: impl Future<Output = ()>,
     ) -> Result<LoadEnd, LoadRunError> {
         let mut stop = pin!(stop.fuse());
-        let mut lanes = tokio::select! {
+        let prepared = async {
+            let lanes = self.warm_up(exchange).await?;
+            Ok::<_, ClientError>((lanes, counters(exchange).await))
+        };
+        let (mut lanes, before) = tokio::select! {
             biased;
             () = &mut stop => return Ok(LoadEnd::Stopped),
-            lanes = self.warm_up(exchange) => lanes?,
+            prepared = prepared => prepared?,
+            () = self.time_is_over() => return Ok(LoadEnd::Done),
         };
-        self.server
-            .set(exchange.counters().await.map(|before| (before, None)));
+        self.server.set(before.map(|before| (before, None)));
         let mut running = FuturesUnordered::new();
         let mut alarm = Alarm::new().map_err(LoadRunError::Timer)?;
         let mut made = lanes.len();
@@ -198,8 +203,8 @@ impl LoadRun {
         // Those that take longer are cancelled, and the server ends their sequences when they are idle.
         let _ = tokio::time::timeout(DRAIN, drained).await;
         if let Some((before, _)) = self.server.get() {
-            self.server
-                .set(exchange.counters().await.map(|after| (before, Some(after))));
+            let after = counters(exchange).await;
+            self.server.set(after.map(|after| (before, Some(after))));
         }
         let closed = join_all(lanes.into_iter().map(|lane| exchange.close(lane)));
         let _ = tokio::time::timeout(DRAIN, closed).await;
@@ -207,6 +212,16 @@ impl LoadRun {
             true => LoadEnd::Stopped,
             false => LoadEnd::Done,
         })
+    }
+
+    /// Waits for the maximum time of the plan.
+    async fn time_is_over(&self) {
+        match self.plan.until {
+            Until::Limits { .. } => pending().await,
+            Until::Stable { max_time, .. } => {
+                tokio::time::sleep_until((self.created + max_time).into()).await;
+            }
+        }
     }
 
     /// Sends requests that do not count, a few at once; a failure ends it, but not that of a limit or an overload.
@@ -387,6 +402,12 @@ impl LoadRun {
             errors: recorder.errors(),
         })
     }
+}
+
+/// Reads the counters of the server, if they come in time.
+async fn counters<E: Exchange>(exchange: &E) -> Option<ServerCounters> {
+    let read = tokio::time::timeout(DRAIN, exchange.counters()).await;
+    read.ok().flatten()
 }
 
 /// Sends one request; a lane without a server rests.

@@ -8,6 +8,7 @@ use super::{Exchange, LoadRun};
 use crate::client::{
     error::{ClientError, ServerError, ServerErrorCode},
     load::{ArrivalProcess, LevelEnd, LoadEnd, LoadPlan, LoadRunError, LoadTarget, Until},
+    server_counters::ServerCounters,
     wire::Answered,
 };
 
@@ -27,6 +28,9 @@ struct Fake {
     most: Cell<usize>,
     lanes: Cell<usize>,
     closed: Cell<usize>,
+    /// Number of questions for counters that are answered; later ones are not, if there is one.
+    counters: Option<u32>,
+    asked: Cell<u32>,
 }
 
 impl Exchange for Fake {
@@ -61,6 +65,15 @@ impl Exchange for Fake {
 
     async fn close(&self, _: usize) {
         self.closed.set(self.closed.get() + 1);
+    }
+
+    async fn counters(&self) -> Option<ServerCounters> {
+        let answered = self.counters?;
+        self.asked.set(self.asked.get() + 1);
+        match self.asked.get() <= answered {
+            true => Some(ServerCounters::default()),
+            false => pending().await,
+        }
     }
 }
 
@@ -340,4 +353,55 @@ async fn nothing_but_errors_ends_a_run_after_three_windows() {
     assert_eq!((report.end, report.ok), (LevelEnd::MaxTrials, 0));
     assert!((3..10).contains(&report.windows.len()), "{report:?}");
     assert!(report.failed > 0 && report.latency_us.is_none());
+}
+
+#[tokio::test]
+async fn the_maximum_time_ends_a_warm_up() {
+    let fake = Fake {
+        takes: 10 * MILLISECOND,
+        ..Fake::default()
+    };
+    let plan = LoadPlan {
+        warmup: 1000,
+        until: Until::Stable {
+            window: 50 * MILLISECOND,
+            windows: 3,
+            tolerance: 10.0,
+            max_windows: 20,
+            max_time: 60 * MILLISECOND,
+        },
+        ..stable(10.0, 20)
+    };
+    let run = LoadRun::new(plan);
+    assert_eq!(run.drive(&fake, pending()).await.unwrap(), LoadEnd::Done);
+    assert!((1..1000).contains(&fake.sent.get()), "{}", fake.sent.get());
+    assert_eq!(run.report(), None);
+}
+
+/// The clock of the limits goes on as soon as nothing else does.
+#[tokio::test(start_paused = true)]
+async fn counters_that_do_not_come_are_not_waited_for() {
+    let fake = |answered| Fake {
+        counters: Some(answered),
+        ..Fake::default()
+    };
+    let minute = Duration::from_secs(60);
+    for answered in [0, 1] {
+        let fake = fake(answered);
+        let run = LoadRun::new(limited(LoadTarget::Concurrency(2), Some(5), None));
+        let ended = tokio::time::timeout(minute, run.drive(&fake, pending())).await;
+        assert_eq!(ended.unwrap().unwrap(), LoadEnd::Done);
+        let report = run.report().unwrap();
+        assert_eq!((report.ok, report.server), (5, None));
+        assert_eq!((fake.asked.get(), fake.closed.get()), (answered + 1, 2));
+    }
+    // A stop does not wait either.
+    let fake = fake(0);
+    let run = LoadRun::new(limited(LoadTarget::Concurrency(2), Some(5), None));
+    let start = tokio::time::Instant::now();
+    let stop = tokio::time::sleep(MILLISECOND);
+    let ended = tokio::time::timeout(minute, run.drive(&fake, stop)).await;
+    assert_eq!(ended.unwrap().unwrap(), LoadEnd::Stopped);
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!((fake.sent.get(), run.report()), (0, None));
 }

@@ -11,6 +11,7 @@ use std::{
 use self::attempt::{Attempt, Facts, kept};
 use super::{
     error::ReloadError,
+    models::TurnsOfLoad,
     triton::{contradicted_triton_settings, ignored_triton_settings},
 };
 use crate::{
@@ -123,15 +124,12 @@ impl Served {
     /// were not.
     pub(super) async fn bring(
         &mut self,
-        config: ModelConfig,
-        mut surveyed: Option<Surveyed>,
+        (config, mut surveyed): (ModelConfig, Option<Surveyed>),
         trigger: Trigger,
         metrics: Arc<Metrics>,
+        turns: TurnsOfLoad,
     ) -> Outcome {
         let mut outcome = Outcome::default();
-        if self.is_up_to_date(&config, surveyed.as_ref()) {
-            return outcome;
-        }
         self.settled = None;
         let known = surveyed.as_ref().and_then(|it| it.as_ref().ok().cloned());
         let mut config = config;
@@ -204,6 +202,7 @@ impl Served {
                     repository,
                     found,
                     trigger,
+                    turns,
                 };
                 self.settle(&round, &metrics, &mut outcome).await;
                 self.repository = Some(round.repository);
@@ -238,7 +237,7 @@ impl Served {
 
     /// Returns whether there is nothing to do: configuration and folders are as they were when there was
     /// nothing to do, and no version has failed or was replaced since.
-    fn is_up_to_date(&self, config: &ModelConfig, surveyed: Option<&Surveyed>) -> bool {
+    pub(super) fn is_up_to_date(&self, config: &ModelConfig, surveyed: Option<&Surveyed>) -> bool {
         let (Some(settled), Some(Ok(surveyed))) = (&self.settled, surveyed) else {
             return false;
         };
@@ -471,6 +470,7 @@ struct Round {
     repository: Repository,
     found: BTreeMap<i64, FoundVersion>,
     trigger: Trigger,
+    turns: TurnsOfLoad,
 }
 
 /// Brings a version's files here and loads them.
@@ -479,7 +479,8 @@ async fn load(
     found: &FoundVersion,
     round: &Round,
 ) -> Result<Arc<Loaded>, VersionError> {
-    let folder = round.repository.local(&found.locator).await;
+    let download = round.repository.local(&found.locator);
+    let folder = round.turns.download.run(download).await;
     let folder = folder.map_err(|source| VersionError {
         model: version.model().to_owned(),
         number: version.number(),
@@ -491,7 +492,8 @@ async fn load(
         stateful: kept(&round.config),
         warmup: round.config.warmup.clone(),
     });
-    Loaded::load(version.model(), version.number(), &spec, Vec::new()).await
+    let load = Loaded::load(version.model(), version.number(), &spec, Vec::new());
+    round.turns.load.run(load).await
 }
 
 /// Returns how long sequences go on on what is replaced or retired.
