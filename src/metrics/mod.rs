@@ -67,6 +67,9 @@ struct Model {
     versions: BTreeMap<i64, Arc<Reporter>>,
 }
 
+/// Versions of a model whose figures are kept; of more, those that nobody uses any more go, the oldest first.
+const MAX_VERSIONS: usize = 1000;
+
 impl Metrics {
     /// Makes metrics without a page.
     pub fn off() -> Arc<Self> {
@@ -107,14 +110,21 @@ impl Metrics {
         }))
     }
 
-    /// Returns the figures of a version of a model; the same ones each time it is asked.
+    /// Returns the figures of a version of a model; the same ones each time it is asked, unless they have gone since for
+    /// those of others.
     pub fn reporter(&self, name: &str, version: i64) -> Arc<Reporter> {
         let families = self.counted;
         let mut models = self.models.lock();
         let model = models.entry(name.to_owned()).or_default();
-        let counts = &model.counts;
-        let reporter = model
-            .versions
+        let Model { counts, versions } = model;
+        if versions.len() >= MAX_VERSIONS && !versions.contains_key(&version) {
+            let mut unused = versions.iter();
+            let unused = unused.find(|(_, reporter)| Arc::strong_count(reporter) == 1);
+            if let Some(unused) = unused.map(|(version, _)| *version) {
+                versions.remove(&unused);
+            }
+        }
+        let reporter = versions
             .entry(version)
             .or_insert_with(|| Arc::new(Reporter::new(families, Arc::clone(counts))));
         Arc::clone(reporter)

@@ -478,3 +478,19 @@ fn a_stream_is_a_request_in_the_statistics_of_its_graph() {
         "they have times of their own"
     );
 }
+
+#[test]
+fn figures_of_versions_that_nobody_uses_go_for_those_of_others() {
+    let metrics = Metrics::off();
+    let used = metrics.reporter("m", 1);
+    let most = i64::try_from(super::MAX_VERSIONS).unwrap();
+    for version in 2..=2 * most {
+        metrics.reporter("m", version);
+    }
+    let models = metrics.models.lock();
+    let versions = &models["m"].versions;
+    assert_eq!(versions.len(), super::MAX_VERSIONS);
+    assert!(Arc::ptr_eq(&versions[&1], &used));
+    assert!(versions.contains_key(&(2 * most)));
+    assert!(!versions.contains_key(&2));
+}

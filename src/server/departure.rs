@@ -79,7 +79,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Attended<S> {
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        if !self.has_ended || !self.state.takes_interim() {
+        // One that is not whole yet goes on first.
+        if !self.has_ended || !self.unsent.is_empty() || !self.state.takes_interim() {
             return Ok(());
         }
         match self.pause {
@@ -160,6 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Attended<S> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
@@ -196,6 +198,33 @@ mod tests {
         client.read_to_end(&mut read).await.unwrap();
         // At the first look, the second, the fourth, and the eighth.
         assert_eq!(read, [INTERIM.repeat(4), b"answer".to_vec()].concat());
+    }
+
+    #[tokio::test]
+    async fn an_interim_answer_that_is_not_whole_is_not_begun_again() {
+        let (mut client, server) = duplex(10);
+        let state = Arc::<ConnectionState>::default();
+        state.begin(true);
+        let mut server = Attended::new(server, Arc::clone(&state));
+        client.shutdown().await.unwrap();
+        let mut read = Vec::new();
+        for _ in 0..8 {
+            // It may have to wait for the client.
+            drop(look(&mut server, &state).now_or_never());
+            let mut some = [0; 4];
+            if let Some(length) = client.read(&mut some).now_or_never() {
+                read.extend_from_slice(&some[..length.unwrap()]);
+            }
+        }
+        let answer = async {
+            server.write_all(b"answer").await.unwrap();
+            drop(server);
+        };
+        let (rest, ()) = tokio::join!(client.read_to_end(&mut read), answer);
+        rest.unwrap();
+        let interim = read.strip_suffix(b"answer").unwrap();
+        assert!(!interim.is_empty());
+        assert_eq!(interim, INTERIM.repeat(interim.len() / INTERIM.len()));
     }
 
     #[tokio::test]

@@ -14,10 +14,14 @@ const HEAD: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
+
+/// The bits of the number of a stream; the highest one has no meaning.
+const STREAM: u32 = u32::MAX >> 1;
 
 /// Cost of one round of reading, after which other connections have their turn, in bytes of header
 /// blocks.
@@ -37,6 +41,23 @@ struct Cutter {
     have: usize,
     /// Bytes of the payload, or the preface, that are yet to come.
     left: usize,
+}
+
+/// The last stream that a GOAWAY which is being written lets go on, the first bytes of its payload (RFC 9113, 6.8).
+#[derive(Debug, Default)]
+struct LastStream {
+    bytes: [u8; 4],
+    have: usize,
+}
+
+impl LastStream {
+    /// Takes what is there of it; returns it once it is whole.
+    fn take(&mut self, bytes: &[u8]) -> Option<u32> {
+        let step = (self.bytes.len() - self.have).min(bytes.len());
+        self.bytes[self.have..self.have + step].copy_from_slice(&bytes[..step]);
+        self.have += step;
+        (self.have == self.bytes.len()).then(|| u32::from_be_bytes(self.bytes) & STREAM)
+    }
 }
 
 /// The head of a frame.
@@ -87,8 +108,7 @@ impl Cutter {
         Some(Head {
             kind,
             flags,
-            // The highest bit has no meaning.
-            stream: u32::from_be_bytes(stream) & (u32::MAX >> 1),
+            stream: u32::from_be_bytes(stream) & STREAM,
             length: self.left,
         })
     }
@@ -113,6 +133,10 @@ pub(super) struct Frames {
     open: BTreeMap<u32, usize>,
     /// The last stream that was opened.
     last: u32,
+    /// A GOAWAY whose last stream is not known yet.
+    leaving: Option<LastStream>,
+    /// The last stream that is answered: what comes for later ones is thrown away.
+    answered: u32,
     /// Sum of what has come for the open streams.
     held: usize,
 }
@@ -132,6 +156,8 @@ impl Frames {
             cost: 0,
             open: BTreeMap::new(),
             last: 0,
+            leaving: None,
+            answered: STREAM,
             held: 0,
         }
     }
@@ -197,11 +223,28 @@ impl Frames {
 
     /// Follows what was written.
     pub(super) fn written(&mut self, mut bytes: &[u8]) {
-        while let Some(head) = self.written.next(&mut bytes) {
+        loop {
+            if let Some(last) = &mut self.leaving
+                && let Some(last) = last.take(bytes)
+            {
+                self.leaving = None;
+                self.leave(last);
+            }
+            let Some(head) = self.written.next(&mut bytes) else {
+                return;
+            };
             if head.is_end() {
                 self.end(head.stream);
             }
+            self.leaving = (head.kind == GOAWAY).then(LastStream::default);
         }
+    }
+
+    /// Forgets the streams after the last one that is answered.
+    fn leave(&mut self, last: u32) {
+        self.answered = self.answered.min(last);
+        let ignored = self.open.split_off(&self.answered.saturating_add(1));
+        self.held -= ignored.values().sum::<usize>();
     }
 
     /// Counts data without its padding, which is at most 255 bytes of it.
@@ -230,7 +273,9 @@ impl Frames {
         match head.kind {
             HEADERS if head.stream > self.last => {
                 self.last = head.stream;
-                self.open.insert(head.stream, 0);
+                if head.stream <= self.answered {
+                    self.open.insert(head.stream, 0);
+                }
             }
             RST_STREAM => self.end(head.stream),
             DATA if head.flags & PADDED != 0 => {
@@ -258,8 +303,8 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PADDED, PREFACE, ROUND,
-        RST_STREAM, held,
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEAD, HEADERS, PADDED,
+        PREFACE, ROUND, RST_STREAM, STREAM, held,
     };
 
     fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
@@ -303,6 +348,47 @@ mod tests {
                 (frames.read.left, frames.read.have, frames.block),
                 (0, 0, 0)
             );
+        }
+    }
+
+    #[test]
+    fn streams_after_the_last_that_is_answered_do_not_count() {
+        let of = |stream: u8, mut wire: Vec<u8>| {
+            wire[HEAD - 1] = stream;
+            wire
+        };
+        let goaway = |last: u32| {
+            let mut wire = of(0, frame(GOAWAY, 0, 8));
+            wire[HEAD..HEAD + 4].copy_from_slice(&last.to_be_bytes());
+            wire
+        };
+        let open = |stream| of(stream, frame(HEADERS, END_HEADERS, 3));
+        let data = |stream| of(stream, frame(DATA, 0, 100));
+        for size in [1, 3, 9, 11, 17, 100] {
+            let mut frames = frames(&[&open(1), &open(3), &data(1), &data(3)]).unwrap();
+            let mut write = |frames: &mut Frames, wire: Vec<u8>| {
+                wire.chunks(size).for_each(|piece| frames.written(piece));
+            };
+            // The first one says only that an end is near.
+            write(&mut frames, goaway(STREAM));
+            frames.read(&open(5)).unwrap();
+            frames.read(&data(5)).unwrap();
+            assert_eq!(frames.held(), 3 * held(100), "{size}");
+            write(&mut frames, goaway(3));
+            assert_eq!(frames.held(), 2 * held(100), "{size}");
+            for stream in [5, 7, 9] {
+                frames.read(&open(stream)).unwrap();
+                frames.read(&data(stream)).unwrap();
+            }
+            assert_eq!(frames.open.len(), 2, "{size}");
+            assert_eq!(frames.held(), 2 * held(100), "{size}");
+            frames.read(&data(3)).unwrap();
+            assert_eq!(frames.held(), 3 * held(100), "{size}");
+            write(
+                &mut frames,
+                of(3, frame(HEADERS, END_HEADERS | END_STREAM, 10)),
+            );
+            assert_eq!(frames.held(), held(100), "{size}");
         }
     }
 
