@@ -366,7 +366,7 @@ mod tests {
         let data = |stream| of(stream, frame(DATA, 0, 100));
         for size in [1, 3, 9, 11, 17, 100] {
             let mut frames = frames(&[&open(1), &open(3), &data(1), &data(3)]).unwrap();
-            let mut write = |frames: &mut Frames, wire: Vec<u8>| {
+            let write = |frames: &mut Frames, wire: Vec<u8>| {
                 wire.chunks(size).for_each(|piece| frames.written(piece));
             };
             // The first one says only that an end is near.
