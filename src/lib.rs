@@ -40,7 +40,7 @@ pub mod sequence;
 pub mod servable;
 pub mod server;
 pub mod shared_memory;
-mod stamps;
+pub mod stamps;
 pub mod store;
 pub mod task;
 pub mod tensor;

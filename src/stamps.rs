@@ -1,11 +1,22 @@
 //! States of files, by which a change is seen without reading them.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io,
     os::unix::fs::MetadataExt as _,
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+/// Returns whether an open file is the one that has a path, or another one has taken its place; blocks meanwhile.
+///
+/// # Errors
+///
+/// Fails if there is nothing at the path.
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let (held, found) = (file.metadata()?, fs::metadata(path)?);
+    Ok((held.dev(), held.ino()) == (found.dev(), found.ino()))
+}
 
 /// States of several files, each `None` while it is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -46,8 +46,8 @@ pub(in crate::infer) struct StreamArgs {
     ///
     /// With `--output json` each response is one object per line, and so is each error, as
     /// `{"error": "…"}`; with `--output csv` all responses form one table. Errors that do not end the
-    /// stream show in the exit code. `--timeout` limits the silence once everything is sent. Ctrl-C
-    /// cancels the stream.
+    /// stream show in the exit code. `--timeout` limits the silence while a request waits to be sent, and
+    /// once all are sent. Ctrl-C cancels the stream.
     ///
     /// Over kserve-rest, each request has its own stream, of server-sent events: Triton's
     /// `generate_stream`, where values have the datatypes of the model.

@@ -3,10 +3,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::MetadataExt,
     path::Path,
 };
 
+use ovms::stamps::is_at;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -49,7 +49,7 @@ fn take_as(dir: &Path, note: impl Fn()) -> Result<File, Failure> {
             while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
         }
         // Whoever has deleted the folder meanwhile has deleted the lock.
-        if is_at(&file, &place) {
+        if is_at(&file, &place).is_ok_and(|is_there| is_there) {
             return Ok(file);
         }
     }
@@ -58,14 +58,6 @@ fn take_as(dir: &Path, note: impl Fn()) -> Result<File, Failure> {
         place.display()
     ))
     .hint("look for a program that deletes the folder, or name another one with --dir"))
-}
-
-/// Returns whether an open file is the one that has its path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let Ok((held, found)) = file.metadata().and_then(|it| Ok((it, fs::metadata(path)?))) else {
-        return false;
-    };
-    (held.dev(), held.ino()) == (found.dev(), found.ino())
 }
 
 #[cfg(test)]
@@ -104,6 +96,6 @@ mod tests {
             drop(held);
             other.join().unwrap()
         });
-        assert!(is_at(&lock, &dir.join(LOCK)));
+        assert!(is_at(&lock, &dir.join(LOCK)).unwrap());
     }
 }

@@ -96,33 +96,23 @@ pub(crate) fn let_go(
         );
     }
     async move {
+        let warn = |states: &[LiveState], reason: &str| {
+            let sequences = states.len();
+            if sequences > 0 {
+                tracing::warn!(model, version, sequences, "sequences ended, {reason}");
+            }
+        };
         if let Some(keeper) = kept {
             keeper.leave(&this, &old, limit).await;
             states = sequences.drop_of(&old);
-            if !states.is_empty() {
-                let sequences = states.len();
-                tracing::warn!(
-                    model,
-                    version,
-                    sequences,
-                    "sequences ended, they could not be stored"
-                );
-                keeper.forget(&states).await;
-            }
+            warn(&states, "they could not be stored");
+            keeper.forget(&states).await;
         } else if !limit.is_zero() {
             let gone = sequences.wait_gone(|instance| *instance == old);
             // Those that are left when the time is over go as they are.
             drop(tokio::time::timeout(limit, gone).await);
             states = sequences.drop_of(&old);
-            if !states.is_empty() {
-                let sequences = states.len();
-                tracing::warn!(
-                    model,
-                    version,
-                    sequences,
-                    "sequences ended, their time is over"
-                );
-            }
+            warn(&states, "their time is over");
         }
         free(states).await;
         old.drain().await;

@@ -23,34 +23,55 @@ pub(super) const LONG: Duration = Duration::from_secs(5);
 /// Time that a load has to end once its worker was killed.
 pub(super) const END: Duration = Duration::from_secs(5);
 
+/// Turns of work, of which what takes long needs none.
+#[derive(Clone)]
+pub(super) struct Turns {
+    turns: Arc<Semaphore>,
+    /// Time after which work takes long.
+    long: Duration,
+}
+
+impl Turns {
+    pub(super) fn new(most: usize, long: Duration) -> Self {
+        Self {
+            turns: Arc::new(Semaphore::new(most)),
+            long,
+        }
+    }
+
+    /// Waits for a turn, and has it until the work ends, or takes long.
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        // It is never closed.
+        let turn = self.turns.acquire().await.ok();
+        let mut work = Box::pin(work);
+        let quick = timeout(self.long, &mut work).await;
+        drop(turn);
+        match quick {
+            Ok(done) => done,
+            Err(_) => work.await,
+        }
+    }
+}
+
 /// Loads that have not ended.
 pub(super) struct Loads<T> {
     running: FuturesUnordered<Task<T>>,
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl<T: Send + 'static> Loads<T> {
     pub(super) fn new() -> Self {
         Self {
             running: FuturesUnordered::new(),
-            turns: Arc::new(Semaphore::new(MAX_LOADS)),
+            turns: Turns::new(MAX_LOADS, LONG),
         }
     }
 
     /// Begins a load, in its turn.
     pub(super) fn begin(&mut self, load: impl Future<Output = T> + Send + 'static) {
-        let turns = Arc::clone(&self.turns);
-        self.running.push(Task::spawn(async move {
-            // It is never closed.
-            let turn = turns.acquire_owned().await.ok();
-            let mut load = Box::pin(load);
-            let quick = timeout(LONG, &mut load).await;
-            drop(turn);
-            match quick {
-                Ok(loaded) => loaded,
-                Err(_) => load.await,
-            }
-        }));
+        let turns = self.turns.clone();
+        let load = async move { turns.run(load).await };
+        self.running.push(Task::spawn(load));
     }
 
     /// Waits for the next one that ends; for ever, if there is none.

@@ -8,14 +8,11 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use super::{
     done::Done,
-    loads::{LONG, Loads},
+    loads::{LONG, Loads, Turns},
     reloader::Reloader,
     served::{Outcome, Served, Surveyed, Trigger},
 };
@@ -48,9 +45,9 @@ pub(super) struct Models {
     waited: usize,
     /// Models that have ended during a pass that did not wait for them.
     ended: Vec<Brought>,
-    downloads: LoadTurns,
+    downloads: Turns,
     /// Turns of what is loaded at once, by their number.
-    loaded: BTreeMap<usize, LoadTurns>,
+    loaded: BTreeMap<usize, Turns>,
     /// Contents of the folders at the last pass.
     surveys: KnownSurveys,
     /// A look at all folders that takes long.
@@ -75,33 +72,10 @@ struct GoingModel {
     is_missed: bool,
 }
 
-/// Turns of parts of loads.
-#[derive(Clone)]
-pub(super) struct LoadTurns(Arc<Semaphore>);
-
 /// The turns of a load.
 pub(super) struct TurnsOfLoad {
-    pub(super) download: LoadTurns,
-    pub(super) load: LoadTurns,
-}
-
-impl LoadTurns {
-    fn new(most: usize) -> Self {
-        Self(Arc::new(Semaphore::new(most)))
-    }
-
-    /// Waits for a turn, and has it until the work ends, or takes long.
-    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        // It is never closed.
-        let turn = self.0.acquire().await.ok();
-        let mut work = Box::pin(work);
-        let quick = timeout(MAX_TURN, &mut work).await;
-        drop(turn);
-        match quick {
-            Ok(done) => done,
-            Err(_) => work.await,
-        }
-    }
+    pub(super) download: Turns,
+    pub(super) load: Turns,
 }
 
 impl Models {
@@ -111,7 +85,7 @@ impl Models {
             going: BTreeMap::new(),
             waited: 0,
             ended: Vec::new(),
-            downloads: LoadTurns::new(MAX_DOWNLOADS),
+            downloads: Turns::new(MAX_DOWNLOADS, MAX_TURN),
             loaded: BTreeMap::new(),
             surveys: KnownSurveys::default(),
             look: None,
@@ -163,7 +137,9 @@ impl Models {
         };
         let turns = self.loaded.entry(at_once);
         let turns = TurnsOfLoad {
-            load: turns.or_insert_with(|| LoadTurns::new(at_once)).clone(),
+            load: turns
+                .or_insert_with(|| Turns::new(at_once, MAX_TURN))
+                .clone(),
             download: self.downloads.clone(),
         };
         self.waited += 1;
@@ -299,8 +275,8 @@ impl Reloader {
         let began = Instant::now();
         for (name, config) in wanted {
             let surveyed = surveyed.remove(&name);
-            let is_due = |served: &mut Served| !served.is_up_to_date(&config, surveyed.as_ref());
-            if self.served.get_mut(&name).is_some_and(is_due)
+            let is_due = |served: &Served| !served.is_up_to_date(&config, surveyed.as_ref());
+            if self.served.get(&name).is_some_and(is_due)
                 && let Some(served) = self.served.remove(&name)
             {
                 let metrics = Arc::clone(&self.metrics);
@@ -340,26 +316,26 @@ impl Reloader {
         let (changed, failed) = (done.changed, std::mem::take(&mut done.errors));
         let again = is_missed.then(|| name.clone());
         let again = again.into_iter().collect();
-        let is_asked = self.owed.iter().any(|owed| owed.waits.contains(&name));
-        let trigger = match is_asked {
+        let trigger = match self.owed.iter().any(|owed| owed.waits.contains(&name)) {
             true => Trigger::Asked,
             false => Trigger::Watch,
         };
         self.bring(&config, trigger, Some(&again), &mut done).await;
         self.log(&done.errors, Trigger::Watch);
         self.note(&done);
-        // What was wanted meanwhile counts, if it has come to anything.
-        let (later, _): (Vec<_>, Vec<_>) = std::mem::take(&mut done.errors)
-            .into_iter()
-            .partition(|error| error.is_of_model(&name));
         let is_well = |served: &Served| {
             let versions = served.model.versions();
             served.serves() && versions.iter().all(|version| version.failure().is_none())
         };
-        let failed = match is_missed && self.served.get(&name).is_none_or(is_well) {
-            true => Vec::new(),
-            false if later.is_empty() => failed,
-            false => later,
+        let later = std::mem::take(&mut done.errors).into_iter();
+        let later: Vec<_> = later.filter(|error| error.is_of_model(&name)).collect();
+        // What was wanted meanwhile counts, if it has come to anything.
+        let failed = if is_missed && self.served.get(&name).is_none_or(is_well) {
+            Vec::new()
+        } else if later.is_empty() {
+            failed
+        } else {
+            later
         };
         let changed = changed || done.changed;
         let (has_failed, failed) = (!failed.is_empty(), Arc::new(failed));

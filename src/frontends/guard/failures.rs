@@ -43,8 +43,8 @@ struct Count {
 pub(super) enum Wait {
     /// All of the address, which has failed itself.
     All(Duration),
-    /// Attempts that are laborious to look at: others have failed that count as one with it.
-    Laborious(Duration),
+    /// Tokens alone, whose signatures take time: others have failed that count as one with the address.
+    Tokens(Duration),
 }
 
 impl Count {
@@ -82,7 +82,7 @@ impl Failures {
                 .then(|| left(Place::Others))
                 .flatten()
         };
-        of_site.or_else(of_others).map(Wait::Laborious)
+        of_site.or_else(of_others).map(Wait::Tokens)
     }
 
     /// Counts a failed attempt; returns whether it is the last that the address may have.
@@ -160,10 +160,10 @@ mod tests {
             failures.add(address(number), 10);
         }
         assert_eq!(failures.0.lock().len(), MAX_ADDRESSES + 1);
-        // The others have had their attempts together, but those that have not failed themselves wait for no more than
-        // what is laborious.
+        // The others have had their attempts together, but those that have not failed themselves wait with
+        // tokens alone.
         let waits = failures.wait(address(3 * MAX_ADDRESSES), 10);
-        assert_eq!(waits, Some(Wait::Laborious(PERIOD)));
+        assert_eq!(waits, Some(Wait::Tokens(PERIOD)));
         assert_eq!(failures.wait(address(1), 10), None);
         advance(PERIOD).await;
         failures.add(address(3 * MAX_ADDRESSES), 10);
@@ -183,7 +183,7 @@ mod tests {
         let new = address(2 * MAX_ADDRESSES);
         failures.add(new, 1);
         assert_eq!(failures.0.lock().len(), MAX_ADDRESSES);
-        assert_eq!(failures.wait(new, 1), Some(Wait::Laborious(PERIOD / 2)));
+        assert_eq!(failures.wait(new, 1), Some(Wait::Tokens(PERIOD / 2)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -207,7 +207,7 @@ mod tests {
         }
         assert_eq!(failures.0.lock().len(), MAX_NETWORKS_OF_SITE + 1);
         let others = failures.wait(ip(1, 0xffff), 10);
-        assert_eq!(others, Some(Wait::Laborious(PERIOD)));
+        assert_eq!(others, Some(Wait::Tokens(PERIOD)));
         assert_eq!(failures.wait(ip(1, 0), 10), None, "it has failed once");
         assert_eq!(failures.wait(ip(2, 0), 10), None);
         assert_eq!(failures.wait(address(1), 10), None);

@@ -428,11 +428,11 @@ impl Gate {
                 if !was_known {
                     match self.failures.wait(source, most) {
                         Some(Wait::All(wait)) => return Err(throttled(wait)),
-                        // To find a key is no labour, so that strangers keep nobody out who has one.
-                        Some(Wait::Laborious(wait)) if !auth.has_key(digest.as_ref()) => {
+                        // A key is looked up in no time, so that strangers keep nobody out who has one.
+                        Some(Wait::Tokens(wait)) if !auth.has_key(digest.as_ref()) => {
                             return Err(throttled(wait));
                         }
-                        Some(Wait::Laborious(_)) | None => {}
+                        Some(Wait::Tokens(_)) | None => {}
                     }
                 }
                 let found = auth.identify(Credential::Secret(secret));

@@ -9,7 +9,6 @@ use std::{
     fs::{self, File},
     io,
     ops::Deref,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -22,6 +21,7 @@ use super::{
     listing::{FileIdentity, Object, RemoteVersion},
     options,
 };
+use crate::stamps;
 
 /// Prefix of the names of folders that are being filled.
 const UNFINISHED: &str = ".part-";
@@ -217,8 +217,7 @@ fn locked(path: &Path, mut lock: impl FnMut(&File) -> rustix::io::Result<()>) ->
     for _ in 0..MAX_LOCK_TRIES {
         let folder = File::open(path)?;
         lock(&folder)?;
-        let (held, found) = (folder.metadata()?, fs::metadata(path)?);
-        if (held.dev(), held.ino()) == (found.dev(), found.ino()) {
+        if stamps::is_at(&folder, path)? {
             return Ok(folder);
         }
     }

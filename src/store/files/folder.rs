@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder, File, FileType, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use super::{
     index::{RecordEntry, RecordIndex, RecordPhase},
     record::{RecordFile, RecordHeader, garbage},
 };
-use crate::error::chain;
+use crate::{error::chain, stamps};
 
 /// The file that the server holds a lock on. It has the number of times that the folder was opened.
 pub(super) const LOCK: &str = "ovms.lock";
@@ -392,9 +392,7 @@ impl RecordFolder {
 
     /// Finds the file that the server holds a lock on.
     fn find_lock(&self) -> io::Result<()> {
-        let there = fs::metadata(self.path.join(LOCK))?;
-        let own = self.lock.metadata()?;
-        if (there.dev(), there.ino()) == (own.dev(), own.ino()) {
+        if stamps::is_at(&self.lock, &self.path.join(LOCK))? {
             return Ok(());
         }
         let other = "the folder is another one now";
